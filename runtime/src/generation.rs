@@ -1,0 +1,376 @@
+//! One generation: everything that runs between two restarts, built from a topology and its newest manifest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use tokio::sync::{mpsc, oneshot};
+use weir_state::{CheckpointLocation, CheckpointLog, Epoch, Manifest, Plan, SnapshotStore};
+
+use crate::chain::Chain;
+use crate::coordinator::{Coordinator, GenerationEnd, Wake};
+use crate::edge::{EdgeReceiver, edge};
+use crate::error::{Fault, Result, WeirError};
+use crate::executor::{Executor, SinkSlot, SourceSlot};
+use crate::layout::{Layout, Role, TaskLayout};
+use crate::partitioner::{Partitioner, Partitioning};
+use crate::protocol::{Protocol, SubtaskId};
+use crate::query::QueryShared;
+use crate::sink::{Sink, SinkContext};
+use crate::source::{SourceContext, WakeHandle};
+use crate::task::inputs::{Input, Inputs};
+use crate::task::outputs::{Output, Outputs};
+use crate::task::reader::ReaderThread;
+use crate::task::{Finish, Kill, Task, TaskActor, TaskEnv, chain::ChainTask, sink::SinkTask, source::SourceTask};
+use crate::topology::{NodeKind, SharedSource, Topology};
+use crate::watermark::WatermarkTracker;
+
+/// Longest wait for tasks to end in order, and for killed ones to be gone.
+const END_GRACE: Duration = Duration::from_secs(10);
+
+/// What the checkpoint says about where to go on.
+pub(crate) struct Recovered {
+    pub(crate) log: CheckpointLog,
+    pub(crate) location: CheckpointLocation,
+    pub(crate) generation: u64,
+    pub(crate) query_id: uuid::Uuid,
+    pub(crate) next_epoch: Epoch,
+    /// The newest manifest and the plan it committed.
+    pub(crate) last: Option<(Manifest, Plan)>,
+    /// A plan without manifest.
+    pub(crate) replay: Option<Plan>,
+}
+
+/// A running generation.
+pub(crate) struct Generation {
+    pub(crate) coordinator: Addr<Coordinator>,
+    pub(crate) ended: oneshot::Receiver<GenerationEnd>,
+    actors: Vec<Addr<TaskActor>>,
+    alive: mpsc::Receiver<()>,
+}
+
+impl Generation {
+    /// Ends all tasks, in order or at once, and waits until nothing of them is left.
+    pub(crate) async fn shut_down(mut self, orderly: bool) {
+        if orderly {
+            self.actors.iter().for_each(|actor| actor.do_send(Finish));
+            if tokio::time::timeout(END_GRACE, self.alive.recv()).await.is_ok() {
+                return;
+            }
+        }
+        self.actors.iter().for_each(|actor| actor.do_send(Kill));
+        if tokio::time::timeout(END_GRACE, self.alive.recv()).await.is_err() {
+            tracing::warn!("a task did not end in time; a reader or sink blocks");
+        }
+    }
+}
+
+/// Builds a generation and starts its actors, downstream first. Must run on the control arbiter.
+pub(crate) async fn start(
+    topology: &Topology,
+    shared: &Arc<QueryShared>,
+    recovered: Recovered,
+    arbiters: &[ArbiterHandle],
+) -> Result<Generation> {
+    let context = Context::<Coordinator>::new();
+    let mut builder = Builder::new(topology, shared, &recovered, arbiters, context.address());
+    let sinks = builder.open_sinks().await?;
+    builder.open_sources().await?;
+    builder.spawn_tasks().await?;
+    let Builder { layout, actors, alive, .. } = builder;
+    let actor_list: Vec<_> = actors.values().cloned().collect();
+    let sources = source_slots(topology, &layout, &actors, &recovered);
+    let executor = executor(topology, shared, &recovered, &layout, sources, sinks);
+    let (ended_sender, ended) = oneshot::channel();
+    let protocol = Protocol::new(shared.config.trigger, actors.keys().copied().collect::<BTreeSet<_>>(), recovered.next_epoch);
+    let coordinator = match recovered.replay {
+        None => Coordinator::new(protocol, executor, false, ended_sender),
+        Some(plan) => {
+            let mut executor = executor;
+            executor.adopt(plan);
+            Coordinator::new(protocol, executor, true, ended_sender)
+        }
+    };
+    Ok(Generation { coordinator: context.run(coordinator), ended, actors: actor_list, alive })
+}
+
+fn executor(
+    topology: &Topology,
+    shared: &Arc<QueryShared>,
+    recovered: &Recovered,
+    layout: &Layout,
+    sources: Vec<SourceSlot>,
+    sinks: Vec<SinkSlot>,
+) -> Executor {
+    let watermark_ms = recovered.last.as_ref().map_or(0, |(manifest, _)| manifest.next_watermark_ms);
+    let definers = topology.nodes.iter().filter(|node| matches!(&node.kind, NodeKind::Operator(spec) if spec.event_time));
+    let uids: Vec<String> = definers.map(|node| node.uid.clone()).collect();
+    let watermarks = WatermarkTracker::new(shared.config.watermark_policy, uids, watermark_ms);
+    let parallelism = layout.tasks.iter().map(|task| (task.uid.clone(), task.parallelism as u32)).collect();
+    let log = recovered.log.clone();
+    Executor::new(Arc::clone(shared), log, recovered.generation, sources, sinks, watermarks, watermark_ms, parallelism)
+}
+
+fn source_slots(
+    topology: &Topology,
+    layout: &Layout,
+    actors: &BTreeMap<SubtaskId, Addr<TaskActor>>,
+    recovered: &Recovered,
+) -> Vec<SourceSlot> {
+    let mut slots = Vec::new();
+    for (task, task_layout) in layout.tasks.iter().enumerate() {
+        let Role::Source(node) = task_layout.role else { continue };
+        let NodeKind::Source { source, description, .. } = &topology.nodes[node].kind else { continue };
+        let subtasks = (0..task_layout.parallelism).filter_map(|subtask| actors.get(&SubtaskId { task, subtask }).cloned());
+        slots.push(SourceSlot {
+            uid: task_layout.uid.clone(),
+            description: description.clone(),
+            source: Arc::clone(source),
+            task,
+            actors: subtasks.collect(),
+            position: committed_offset(recovered, &task_layout.uid),
+        });
+    }
+    slots
+}
+
+/// Where the last committed epoch ended for a source.
+fn committed_offset(recovered: &Recovered, uid: &str) -> Option<serde_json::Value> {
+    let (_, plan) = recovered.last.as_ref()?;
+    plan.source(uid).map(|range| range.end.clone()).filter(|end| !end.is_null())
+}
+
+struct Builder<'a> {
+    topology: &'a Topology,
+    shared: &'a Arc<QueryShared>,
+    recovered: &'a Recovered,
+    arbiters: &'a [ArbiterHandle],
+    coordinator: Addr<Coordinator>,
+    layout: Layout,
+    snapshots: Arc<SnapshotStore>,
+    actors: BTreeMap<SubtaskId, Addr<TaskActor>>,
+    alive_token: mpsc::Sender<()>,
+    alive: mpsc::Receiver<()>,
+}
+
+/// Edges of a layout, as the two sides take them.
+#[derive(Default)]
+struct Wiring {
+    inputs: BTreeMap<SubtaskId, Vec<Input>>,
+    outputs: BTreeMap<SubtaskId, Vec<Output>>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(
+        topology: &'a Topology,
+        shared: &'a Arc<QueryShared>,
+        recovered: &'a Recovered,
+        arbiters: &'a [ArbiterHandle],
+        coordinator: Addr<Coordinator>,
+    ) -> Self {
+        let (alive_token, alive) = mpsc::channel(1);
+        Self {
+            topology,
+            shared,
+            recovered,
+            arbiters,
+            coordinator,
+            layout: Layout::new(topology, shared.config.parallelism.max(1)),
+            snapshots: Arc::new(SnapshotStore::new(recovered.location.clone(), recovered.generation)),
+            actors: BTreeMap::new(),
+            alive_token,
+            alive,
+        }
+    }
+
+    fn sink_context(&self, node: usize, parallelism: usize) -> SinkContext {
+        SinkContext {
+            uid: self.topology.nodes[node].uid.clone(),
+            query_id: self.recovered.query_id,
+            generation: self.recovered.generation,
+            schema: Arc::clone(&self.topology.nodes[node].schema),
+            mode: self.topology.mode,
+            parallelism,
+            committed_epoch: self.recovered.last.as_ref().map(|(manifest, _)| manifest.epoch),
+            clock: Arc::clone(&self.shared.config.clock),
+            failpoints: Arc::clone(&self.shared.config.failpoints),
+        }
+    }
+
+    fn sink(&self, node: usize) -> Result<&Arc<dyn Sink>> {
+        match &self.topology.nodes[node].kind {
+            NodeKind::Sink(sink) => Ok(sink),
+            _ => Err(WeirError::internal("a sink task without a sink node")),
+        }
+    }
+
+    async fn open_sinks(&self) -> Result<Vec<SinkSlot>> {
+        let mut slots = Vec::new();
+        for (task, layout) in self.layout.tasks.iter().enumerate() {
+            let Role::Sink(node) = layout.role else { continue };
+            let sink = self.sink(node)?;
+            let context = self.sink_context(node, layout.parallelism);
+            sink.open(&context).await.map_err(|error| error.at(&layout.uid, 0))?;
+            slots.push(SinkSlot {
+                uid: layout.uid.clone(),
+                description: sink.description(),
+                delivery: sink.delivery().to_string(),
+                task,
+                committer: sink.committer(&context).map_err(|error| error.at(&layout.uid, 0))?,
+            });
+        }
+        Ok(slots)
+    }
+
+    async fn open_sources(&self) -> Result<()> {
+        let committed_epoch = self.recovered.last.as_ref().map(|(manifest, _)| manifest.epoch);
+        let planned_epoch = self.recovered.replay.as_ref().map(|plan| plan.epoch).or(committed_epoch);
+        let mut index = 0;
+        for layout in &self.layout.tasks {
+            let Role::Source(node) = layout.role else { continue };
+            let coordinator = self.coordinator.clone();
+            let context = SourceContext {
+                uid: layout.uid.clone(),
+                index,
+                checkpoint: self.recovered.location.clone(),
+                committed: committed_offset(self.recovered, &layout.uid),
+                committed_epoch,
+                planned_epoch,
+                clock: Arc::clone(&self.shared.config.clock),
+                failpoints: Arc::clone(&self.shared.config.failpoints),
+                wake: WakeHandle::new(move || coordinator.do_send(Wake)),
+            };
+            index += 1;
+            let mut source = self.source(node)?.lock().await;
+            source.open(context).await.map_err(|error| error.at(&layout.uid, 0))?;
+            if self.shared.config.trigger.is_bounded() {
+                source.fix_end().await.map_err(|error| error.at(&layout.uid, 0))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn source(&self, node: usize) -> Result<&SharedSource> {
+        match &self.topology.nodes[node].kind {
+            NodeKind::Source { source, .. } => Ok(source),
+            _ => Err(WeirError::internal("a source task without a source node")),
+        }
+    }
+
+    async fn spawn_tasks(&mut self) -> Result<()> {
+        self.shared.metrics.clear();
+        let mut wiring = self.wire()?;
+        for task in (0..self.layout.tasks.len()).rev() {
+            for subtask in 0..self.layout.tasks[task].parallelism {
+                let id = SubtaskId { task, subtask };
+                let inputs = wiring.inputs.remove(&id).unwrap_or_default();
+                let outputs = Outputs(wiring.outputs.remove(&id).unwrap_or_default());
+                let work = self.task(id, inputs, outputs).await?;
+                let arbiter = &self.arbiters[subtask % self.arbiters.len()];
+                let token = self.alive_token.clone();
+                let actor = TaskActor::start_in_arbiter(arbiter, move |_| TaskActor::new(work, token));
+                self.actors.insert(id, actor);
+            }
+        }
+        // From here on only tasks hold tokens.
+        self.alive_token = mpsc::channel(1).0;
+        Ok(())
+    }
+
+    async fn task(&self, id: SubtaskId, inputs: Vec<Input>, outputs: Outputs) -> Result<Task> {
+        let layout = &self.layout.tasks[id.task];
+        let env = TaskEnv {
+            id,
+            uid: layout.uid.clone(),
+            snapshots: Arc::clone(&self.snapshots),
+            failpoints: Arc::clone(&self.shared.config.failpoints),
+            reporter: self.coordinator.clone().recipient(),
+        };
+        match layout.role {
+            Role::Sink(node) => {
+                let context = self.sink_context(node, layout.parallelism);
+                let writer = self.sink(node)?.writer(&context, id.subtask).map_err(|e| e.at(&layout.uid, id.subtask))?;
+                Ok(Task::Sink(SinkTask { env, inputs: Inputs::new(inputs), writer }))
+            }
+            Role::Chain => {
+                let chain = self.chain(layout, id.subtask).await?;
+                Ok(Task::Chain(ChainTask { env, inputs: Inputs::new(inputs), chain, outputs }))
+            }
+            Role::Source(node) => {
+                let reader = self.source(node)?.lock().await.reader(id.subtask).map_err(|e| e.at(&layout.uid, id.subtask))?;
+                let name = format!("weir-{}-{}", layout.uid, id.subtask);
+                let reader = ReaderThread::spawn(name, reader, self.alive_token.clone())?;
+                let chain = self.chain(layout, id.subtask).await?;
+                Ok(Task::Source(SourceTask::new(env, node as u32, reader, chain, outputs)))
+            }
+        }
+    }
+
+    async fn chain(&self, layout: &TaskLayout, subtask: usize) -> Result<Chain> {
+        let mut chain = Chain::create(&layout.operators, subtask, layout.parallelism)?;
+        for (uid, metrics) in chain.metrics() {
+            self.shared.metrics.add_operator(uid, subtask, metrics);
+        }
+        let Some((manifest, _)) = &self.recovered.last else { return Ok(chain) };
+        for (uid, _) in &layout.operators {
+            let Some(references) = manifest.snapshots.get(uid) else { continue };
+            let before = manifest.parallelism.get(&layout.uid).map_or(references.len(), |subtasks| *subtasks as usize);
+            if before != layout.parallelism {
+                return Err(WeirError::new(
+                    Fault::Checkpoint,
+                    format!(
+                        "operator '{uid}' has state of {before} subtasks and would run with {}: set its parallelism to {before}",
+                        layout.parallelism
+                    ),
+                ));
+            }
+            for reference in references.iter().filter(|reference| reference.subtask as usize == subtask) {
+                let bytes = self.snapshots.read(reference).await?;
+                chain.restore(uid, &bytes)?;
+            }
+        }
+        Ok(chain)
+    }
+
+    fn wire(&self) -> Result<Wiring> {
+        let mut wiring = Wiring::default();
+        for (to, layout) in self.layout.tasks.iter().enumerate() {
+            for (index, link) in layout.inputs.iter().enumerate() {
+                for subtask in 0..self.layout.tasks[link.from].parallelism {
+                    let from = SubtaskId { task: link.from, subtask };
+                    let senders = self.edges(from, to, &link.partitioning, index, &mut wiring.inputs);
+                    let schema = &self.topology.nodes[self.layout.tasks[link.from].last_node].schema;
+                    let partitioner = Partitioner::new(&link.partitioning, schema, subtask, layout.parallelism)?;
+                    wiring.outputs.entry(from).or_default().push(Output { partitioner, senders });
+                }
+            }
+        }
+        Ok(wiring)
+    }
+
+    fn edges(
+        &self,
+        from: SubtaskId,
+        to: usize,
+        partitioning: &Partitioning,
+        index: usize,
+        inputs: &mut BTreeMap<SubtaskId, Vec<Input>>,
+    ) -> Vec<Option<crate::edge::EdgeSender>> {
+        let target = &self.layout.tasks[to];
+        let source = &self.layout.tasks[from.task];
+        let mut senders = Vec::with_capacity(target.parallelism);
+        for subtask in 0..target.parallelism {
+            if *partitioning == Partitioning::Forward && subtask != from.subtask {
+                senders.push(None);
+                continue;
+            }
+            let (sender, receiver): (_, EdgeReceiver) = edge(self.shared.config.edge_budget);
+            let name = format!("{}[{}] -> {}[{subtask}]", source.uid, from.subtask, target.uid);
+            self.shared.metrics.add_edge(name, receiver.metrics());
+            inputs.entry(SubtaskId { task: to, subtask }).or_default().push(Input { receiver, index });
+            senders.push(Some(sender));
+        }
+        senders
+    }
+}

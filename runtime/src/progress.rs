@@ -1,0 +1,123 @@
+//! What a query tells about itself: progress per epoch with Spark's field names (SPEC §9.3), and its status.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+/// What happened in one epoch, or in a look that found nothing (`num_input_rows` 0). Serialises to Spark's JSON.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueryProgress {
+    /// Id of the query; stays the same over restarts.
+    pub id: Uuid,
+    /// Id of this run.
+    pub run_id: Uuid,
+    /// Name of the query.
+    pub name: Option<String>,
+    /// Start of the epoch's trigger, ISO 8601 in UTC.
+    pub timestamp: String,
+    /// Number of the epoch.
+    pub batch_id: u64,
+    /// Milliseconds from trigger to manifest.
+    pub batch_duration: u64,
+    /// Milliseconds by phase: latestOffset, getBatch, walCommit, addBatch, commitBatch, commitOffsets, triggerExecution.
+    pub duration_ms: BTreeMap<String, u64>,
+    /// Event times seen and the watermark that was in force, ISO 8601; empty without a watermark.
+    pub event_time: BTreeMap<String, String>,
+    /// One entry per stateful operator, the one nearest to the sink first.
+    pub state_operators: Vec<Value>,
+    /// One entry per source.
+    pub sources: Vec<SourceProgress>,
+    /// The (first) sink.
+    pub sink: SinkProgress,
+    /// Rows read from all sources.
+    pub num_input_rows: u64,
+    /// Rows per second since the trigger before.
+    pub input_rows_per_second: f64,
+    /// Rows per second of this epoch's duration.
+    pub processed_rows_per_second: f64,
+    /// Metrics the query observes.
+    pub observed_metrics: BTreeMap<String, Value>,
+}
+
+/// One source in a [`QueryProgress`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceProgress {
+    /// What it is.
+    pub description: String,
+    /// Offset JSON where the epoch began, as text.
+    pub start_offset: Option<String>,
+    /// Offset JSON where the epoch ended, as text.
+    pub end_offset: Option<String>,
+    /// Newest offset known, as text.
+    pub latest_offset: Option<String>,
+    /// Rows read.
+    pub num_input_rows: u64,
+    /// Rows per second since the trigger before.
+    pub input_rows_per_second: f64,
+    /// Rows per second of this epoch's duration.
+    pub processed_rows_per_second: f64,
+    /// Counters of the source: `badRecords`, `splits`.
+    pub metrics: BTreeMap<String, String>,
+}
+
+/// The sink in a [`QueryProgress`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SinkProgress {
+    /// What it is.
+    pub description: String,
+    /// Rows written; always known.
+    pub num_output_rows: u64,
+    /// Counters of the sink: `delivery`.
+    pub metrics: BTreeMap<String, String>,
+}
+
+impl QueryProgress {
+    /// Spark's JSON on one line.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("invariant: progress has only text keys and finite numbers")
+    }
+}
+
+/// What a query does at the moment, with Spark's messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QueryStatus {
+    /// In words.
+    pub message: String,
+    /// The last look found something new.
+    pub is_data_available: bool,
+    /// An epoch is being planned or run.
+    pub is_trigger_active: bool,
+}
+
+/// `rows` per `ms`, as rows per second; 0 where no time passed, so that the JSON never has NaN or infinity.
+pub(crate) fn rate(rows: u64, ms: u64) -> f64 {
+    if ms == 0 { 0.0 } else { rows as f64 * 1000.0 / ms as f64 }
+}
+
+/// ISO 8601 in UTC with milliseconds.
+pub(crate) fn iso(ms: i64) -> String {
+    chrono::DateTime::from_timestamp_millis(ms)
+        .map(|time| time.to_rfc3339_opts(chrono::SecondsFormat::Millis, true))
+        .unwrap_or_else(|| format!("{ms} ms"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rate_of_no_time_is_zero_not_infinite() {
+        assert_eq!((rate(5, 0), rate(0, 0), rate(5, 500)), (0.0, 0.0, 10.0));
+    }
+
+    #[test]
+    fn iso_has_milliseconds_and_zone() {
+        assert_eq!(iso(0), "1970-01-01T00:00:00.000Z");
+    }
+}

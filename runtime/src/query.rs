@@ -1,0 +1,317 @@
+//! The handle of a running query, and the state it shares with the actors that run it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use actix::Addr;
+use tokio::sync::{oneshot, watch};
+use uuid::Uuid;
+
+use crate::config::QueryConfig;
+use crate::error::{Result, WeirError};
+use crate::listener::QueryEvent;
+use crate::metrics::QueryMetrics;
+use crate::progress::{QueryProgress, QueryStatus};
+use crate::source::Backlog;
+use crate::supervisor::{ProcessAllAvailable, QueryActor, Stop};
+use crate::topology::Topology;
+
+/// State of a query that outlives its generations; written by its actors, read by handles.
+pub(crate) struct QueryShared {
+    pub(crate) run_id: Uuid,
+    pub(crate) config: QueryConfig,
+    pub(crate) metrics: QueryMetrics,
+    pub(crate) stopping: AtomicBool,
+    inner: Mutex<Inner>,
+    ended: watch::Sender<bool>,
+}
+
+struct Inner {
+    id: Option<Uuid>,
+    status: QueryStatus,
+    recent: VecDeque<QueryProgress>,
+    exception: Option<WeirError>,
+    backlog: Option<Backlog>,
+}
+
+impl QueryShared {
+    pub(crate) fn new(config: QueryConfig) -> Self {
+        let status = QueryStatus {
+            message: "Initializing sources".to_owned(),
+            is_data_available: false,
+            is_trigger_active: false,
+        };
+        Self {
+            run_id: Uuid::new_v4(),
+            config,
+            metrics: QueryMetrics::default(),
+            stopping: AtomicBool::new(false),
+            inner: Mutex::new(Inner { id: None, status, recent: VecDeque::new(), exception: None, backlog: None }),
+            ended: watch::Sender::new(false),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub(crate) fn id(&self) -> Uuid {
+        self.lock().id.unwrap_or(self.run_id)
+    }
+
+    pub(crate) fn set_id(&self, id: Uuid) {
+        self.lock().id = Some(id);
+    }
+
+    pub(crate) fn set_status(&self, message: impl Into<String>, is_data_available: bool, is_trigger_active: bool) {
+        self.lock().status = QueryStatus { message: message.into(), is_data_available, is_trigger_active };
+    }
+
+    pub(crate) fn status(&self) -> QueryStatus {
+        self.lock().status.clone()
+    }
+
+    pub(crate) fn last_progress(&self) -> Option<QueryProgress> {
+        self.lock().recent.back().cloned()
+    }
+
+    pub(crate) fn set_backlog(&self, backlog: Option<Backlog>) {
+        self.lock().backlog = backlog;
+    }
+
+    pub(crate) fn push_progress(&self, progress: QueryProgress) {
+        {
+            let mut inner = self.lock();
+            if inner.recent.len() >= self.config.recent_progress.max(1) {
+                inner.recent.pop_front();
+            }
+            inner.recent.push_back(progress.clone());
+        }
+        self.emit(&QueryEvent::Progress(Box::new(progress)));
+    }
+
+    pub(crate) fn emit(&self, event: &QueryEvent) {
+        for listener in &self.config.listeners {
+            listener.on_event(event);
+        }
+    }
+
+    /// The query has ended; the first reason counts.
+    pub(crate) fn end(&self, exception: Option<WeirError>) {
+        if self.has_ended() {
+            return;
+        }
+        let message = match &exception {
+            None => "Stopped".to_owned(),
+            Some(error) => format!("Terminated with exception: {error}"),
+        };
+        self.set_status(message, false, false);
+        self.lock().exception.clone_from(&exception);
+        self.emit(&QueryEvent::Terminated { id: self.id(), run_id: self.run_id, exception });
+        self.ended.send_replace(true);
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        *self.ended.borrow()
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+}
+
+/// Stops the query when the last handle is dropped.
+struct Owner {
+    actor: Addr<QueryActor>,
+    shared: Arc<QueryShared>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        if !self.shared.has_ended() {
+            self.shared.stopping.store(true, Ordering::SeqCst);
+            self.actor.do_send(Stop);
+        }
+    }
+}
+
+/// A running query. Clones are the same query; dropping the last one stops it in order, as `stop` does without waiting.
+#[derive(Clone)]
+pub struct StreamingQuery {
+    owner: Arc<Owner>,
+}
+
+impl StreamingQuery {
+    /// Starts a topology. Returns when its first generation is up: the checkpoint is owned and read, sources and sinks are open.
+    ///
+    /// Inside an actix `System` the query lives on that system's arbiters' threads; outside of one it uses a system of the
+    /// engine's own on a background thread. It never touches signals, loggers or other globals of the process.
+    ///
+    /// # Errors
+    /// If the checkpoint is in use, damaged or of another query, or a source or sink cannot be opened.
+    pub async fn start(topology: Topology, config: QueryConfig) -> Result<Self> {
+        let shared = Arc::new(QueryShared::new(config));
+        let (actor, ready) = QueryActor::spawn(topology, Arc::clone(&shared)).await?;
+        let query = Self { owner: Arc::new(Owner { actor, shared }) };
+        match ready.await {
+            Ok(Ok(())) => Ok(query),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(query.exception().unwrap_or_else(|| WeirError::killed("the query"))),
+        }
+    }
+
+    fn shared(&self) -> &QueryShared {
+        &self.owner.shared
+    }
+
+    /// Id of the query, kept in its checkpoint: the same over restarts.
+    pub fn id(&self) -> Uuid {
+        self.shared().id()
+    }
+
+    /// Id of this run.
+    pub fn run_id(&self) -> Uuid {
+        self.shared().run_id
+    }
+
+    /// Name given by the user.
+    pub fn name(&self) -> Option<&str> {
+        self.shared().config.name.as_deref()
+    }
+
+    /// True until the query has ended, in whatever way.
+    pub fn is_active(&self) -> bool {
+        !self.shared().has_ended()
+    }
+
+    /// What it does at the moment.
+    pub fn status(&self) -> QueryStatus {
+        self.shared().status()
+    }
+
+    /// Progress of the newest epoch.
+    pub fn last_progress(&self) -> Option<QueryProgress> {
+        self.shared().last_progress()
+    }
+
+    /// Progress of the newest epochs, oldest first (100 unless configured otherwise).
+    pub fn recent_progress(&self) -> Vec<QueryProgress> {
+        self.shared().lock().recent.iter().cloned().collect()
+    }
+
+    /// Why the query ended, if it failed.
+    pub fn exception(&self) -> Option<WeirError> {
+        self.shared().lock().exception.clone()
+    }
+
+    /// How much of the known input is done, where the source can tell.
+    pub fn backlog(&self) -> Option<Backlog> {
+        self.shared().lock().backlog.clone()
+    }
+
+    /// Counters of operators and edges of the current generation.
+    pub fn metrics(&self) -> &QueryMetrics {
+        &self.shared().metrics
+    }
+
+    /// The address of the query as an actor, for use inside larger actor systems.
+    pub fn addr(&self) -> Addr<QueryActor> {
+        self.owner.actor.clone()
+    }
+
+    /// Waits until the query has ended.
+    ///
+    /// # Errors
+    /// The error it failed with.
+    pub async fn await_termination(&self) -> Result<()> {
+        let mut ended = self.shared().ended.subscribe();
+        // The sender lives as long as the shared state, so waiting cannot fail.
+        let _ended = ended.wait_for(|ended| *ended).await.is_ok();
+        self.exception().map_or(Ok(()), Err)
+    }
+
+    /// Waits at most `timeout`; true if the query has ended.
+    ///
+    /// # Errors
+    /// The error it failed with.
+    pub async fn await_termination_timeout(&self, timeout: Duration) -> Result<bool> {
+        match tokio::time::timeout(timeout, self.await_termination()).await {
+            Ok(ended) => ended.map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Waits until everything that was in the sources when this was called is committed. For tests.
+    ///
+    /// # Errors
+    /// The error the query failed with, or `Killed` if it was stopped.
+    pub async fn process_all_available(&self) -> Result<()> {
+        let (reply, done) = oneshot::channel();
+        self.owner.actor.do_send(ProcessAllAvailable(reply));
+        match done.await {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                self.await_termination().await?;
+                Err(WeirError::killed("the query"))
+            }
+        }
+    }
+
+    /// Ends the query: an epoch that sinks may hold already is finished, any other is given up and replayed by the next run.
+    /// Returns when everything has ended; an error the query failed with before stays in `exception`.
+    pub async fn stop(&self) {
+        self.shared().stopping.store(true, Ordering::SeqCst);
+        self.owner.actor.do_send(Stop);
+        let _outcome = self.await_termination().await.is_ok();
+    }
+
+    /// Waits until the query has ended, or ends it on Ctrl-C or SIGTERM. Opt-in: the engine itself never handles signals.
+    ///
+    /// # Errors
+    /// The error it failed with.
+    pub async fn await_termination_or_signal(&self) -> Result<()> {
+        tokio::select! {
+            ended = self.await_termination() => ended,
+            () = shutdown_signal() => {
+                self.stop().await;
+                self.exception().map_or(Ok(()), Err)
+            }
+        }
+    }
+}
+
+async fn shutdown_signal() {
+    let interrupt = async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    #[cfg(unix)]
+    let terminate = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => {
+                signal.recv().await;
+            }
+            Err(_) => std::future::pending::<()>().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminate = std::future::pending::<()>();
+    tokio::select! {
+        () = interrupt => {}
+        () = terminate => {}
+    }
+}
+
+impl std::fmt::Debug for StreamingQuery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StreamingQuery")
+            .field("id", &self.id())
+            .field("run_id", &self.run_id())
+            .field("name", &self.name())
+            .field("status", &self.status().message)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,187 @@
+//! Tasks: what a subtask needs to run, and the actor shell around its loop. The three loops are in the files below; they hold
+//! the only awaits of the data path.
+
+pub(crate) mod chain;
+pub(crate) mod inputs;
+pub(crate) mod outputs;
+pub(crate) mod reader;
+pub(crate) mod sink;
+pub(crate) mod source;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use actix::prelude::*;
+use futures::FutureExt;
+use futures::future::LocalBoxFuture;
+use tokio::sync::mpsc;
+use weir_state::{Epoch, SnapshotRef, SnapshotStore};
+
+use crate::chain::Chain;
+use crate::error::{Result, WeirError, panic_message};
+use crate::failpoint::FailPoints;
+use crate::operator::EventTimeStats;
+use crate::protocol::SubtaskId;
+use crate::sink::Committable;
+use crate::source::Split;
+
+/// An epoch for one source subtask: what it reads, in order.
+#[derive(Debug, Clone, Message)]
+#[rtype(result = "()")]
+pub(crate) struct BeginEpoch {
+    pub(crate) epoch: Epoch,
+    pub(crate) watermark_ms: i64,
+    /// (index in the epoch's plan, split).
+    pub(crate) splits: Vec<(u32, Split)>,
+}
+
+/// A subtask has everything of an epoch durable.
+#[derive(Debug)]
+pub(crate) struct TaskAck {
+    pub(crate) id: SubtaskId,
+    pub(crate) epoch: Epoch,
+    /// By operator id.
+    pub(crate) snapshots: Vec<(String, SnapshotRef)>,
+    pub(crate) event_times: Vec<(String, EventTimeStats)>,
+    pub(crate) committable: Option<Committable>,
+    /// Rows read (source) or written (sink) in the epoch.
+    pub(crate) rows: u64,
+    pub(crate) bad_records: u64,
+}
+
+/// What a task tells the coordinator.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(crate) enum TaskEvent {
+    Ack(TaskAck),
+    Exited(SubtaskId, Result<()>),
+}
+
+/// What every loop needs.
+#[derive(Clone)]
+pub(crate) struct TaskEnv {
+    pub(crate) id: SubtaskId,
+    pub(crate) uid: String,
+    pub(crate) snapshots: Arc<SnapshotStore>,
+    pub(crate) failpoints: Arc<FailPoints>,
+    pub(crate) reporter: Recipient<TaskEvent>,
+}
+
+impl TaskEnv {
+    pub(crate) fn report(&self, event: TaskEvent) {
+        self.reporter.do_send(event);
+    }
+
+    /// Makes the chain's state after `epoch` durable.
+    pub(crate) async fn snapshot(&self, chain: &mut Chain, epoch: Epoch) -> Result<Vec<(String, SnapshotRef)>> {
+        self.failpoints.hit("snapshot:before")?;
+        let mut references = Vec::new();
+        for snapshot in chain.snapshot(epoch)? {
+            let written = self.snapshots.write(&snapshot.uid, self.id.subtask, epoch, &snapshot.bytes).await?;
+            self.failpoints.hit("snapshot:written")?;
+            references.push((snapshot.uid, written));
+        }
+        Ok(references)
+    }
+}
+
+/// A loop, ready to be started on its arbiter.
+pub(crate) enum Task {
+    Source(source::SourceTask),
+    Chain(chain::ChainTask),
+    Sink(sink::SinkTask),
+}
+
+impl Task {
+    fn env(&self) -> &TaskEnv {
+        match self {
+            Self::Source(task) => &task.env,
+            Self::Chain(task) => &task.env,
+            Self::Sink(task) => &task.env,
+        }
+    }
+}
+
+/// The actor of a subtask: its mailbox takes control messages, its loop moves data.
+pub(crate) struct TaskActor {
+    env: TaskEnv,
+    work: Option<LocalBoxFuture<'static, Result<()>>>,
+    begin: Option<mpsc::UnboundedSender<BeginEpoch>>,
+    /// While any clone exists, something of the generation is alive.
+    _alive: mpsc::Sender<()>,
+    finishing: bool,
+}
+
+impl TaskActor {
+    pub(crate) fn new(task: Task, alive: mpsc::Sender<()>) -> Self {
+        let env = task.env().clone();
+        let (work, begin) = match task {
+            Task::Source(task) => {
+                // One epoch is open at a time, so the queue holds one message at most.
+                let (begin, epochs) = mpsc::unbounded_channel();
+                (task.run(epochs).boxed_local(), Some(begin))
+            }
+            Task::Chain(task) => (task.run().boxed_local(), None),
+            Task::Sink(task) => (task.run().boxed_local(), None),
+        };
+        Self { env, work: Some(work), begin, _alive: alive, finishing: false }
+    }
+}
+
+impl Actor for TaskActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, context: &mut Self::Context) {
+        let Some(work) = self.work.take() else { return };
+        let guarded = AssertUnwindSafe(work).catch_unwind();
+        context.spawn(guarded.into_actor(self).map(|outcome, actor, context| {
+            let result = outcome.unwrap_or_else(|panic| {
+                Err(WeirError::internal(format!("panic: {}", panic_message(panic.as_ref()))))
+            });
+            let result = result.map_err(|error| error.at(&actor.env.uid, actor.env.id.subtask));
+            if !(actor.finishing && result.is_ok()) {
+                actor.env.report(TaskEvent::Exited(actor.env.id, result));
+            }
+            context.stop();
+        }));
+    }
+}
+
+impl Handler<BeginEpoch> for TaskActor {
+    type Result = ();
+
+    fn handle(&mut self, message: BeginEpoch, _: &mut Self::Context) {
+        if let Some(begin) = &self.begin {
+            // A closed loop has reported why it ended.
+            let _closed = begin.send(message).is_err();
+        }
+    }
+}
+
+/// The generation ends in order: no epoch is open and none follows, so the sources send the end and every loop returns.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Finish;
+
+impl Handler<Finish> for TaskActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Finish, _: &mut Self::Context) {
+        self.finishing = true;
+        self.begin = None;
+    }
+}
+
+/// The generation ends: the loop is dropped where it stands, and with it its edges and its reader.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Kill;
+
+impl Handler<Kill> for TaskActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Kill, context: &mut Self::Context) {
+        self.begin = None;
+        context.stop();
+    }
+}

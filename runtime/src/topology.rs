@@ -1,0 +1,307 @@
+//! The dataflow as code: sources, operators and sinks with stable ids, connected by partitioned edges. What the planner of the
+//! DataFrame layer emits is what a user can write by hand here.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use weir_state::Fingerprint;
+
+use crate::error::{Result, WeirError};
+use crate::message::ChangelogMode;
+use crate::operator::OperatorSpec;
+use crate::partitioner::Partitioning;
+use crate::sink::{OutputMode, Sink};
+use crate::source::Source;
+
+/// A stream inside a topology under construction: the output of one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stream(pub(crate) usize);
+
+/// A stream and how its rows are distributed on the way to the next node.
+#[derive(Debug, Clone)]
+pub struct Input {
+    pub(crate) node: usize,
+    pub(crate) partitioning: Partitioning,
+}
+
+impl From<Stream> for Input {
+    fn from(stream: Stream) -> Self {
+        Self { node: stream.0, partitioning: Partitioning::Forward }
+    }
+}
+
+impl Stream {
+    /// This stream, distributed so that equal keys meet.
+    pub fn key_by<I, S>(self, columns: I) -> Input
+    where
+        I: IntoIterator<Item = S>,
+        S: Into<String>,
+    {
+        Input { node: self.0, partitioning: Partitioning::Hash(columns.into_iter().map(Into::into).collect()) }
+    }
+
+    /// This stream, distributed in another way.
+    pub fn partitioned(self, partitioning: Partitioning) -> Input {
+        Input { node: self.0, partitioning }
+    }
+}
+
+/// A source shared by the planning side and the subtasks; locked only while an epoch is planned.
+pub(crate) type SharedSource = Arc<tokio::sync::Mutex<Box<dyn Source>>>;
+
+#[derive(Clone)]
+pub(crate) enum NodeKind {
+    Source { source: SharedSource, description: String, fingerprint: Fingerprint, max_parallelism: Option<usize> },
+    Operator(OperatorSpec),
+    Sink(Arc<dyn Sink>),
+}
+
+#[derive(Clone)]
+pub(crate) struct Node {
+    pub(crate) uid: String,
+    pub(crate) kind: NodeKind,
+    pub(crate) inputs: Vec<Input>,
+    pub(crate) schema: SchemaRef,
+    pub(crate) changelog: ChangelogMode,
+    pub(crate) parallelism: Option<usize>,
+}
+
+/// A dataflow under construction. Mistakes are collected and reported together by [`TopologyBuilder::build`].
+#[derive(Default)]
+pub struct TopologyBuilder {
+    nodes: Vec<Node>,
+    mode: OutputMode,
+    problems: Vec<String>,
+}
+
+impl TopologyBuilder {
+    /// Adds a source under a stable id.
+    pub fn source(&mut self, uid: impl Into<String>, source: impl Source + 'static) -> Stream {
+        self.boxed_source(uid, Box::new(source))
+    }
+
+    /// Adds a source that is already boxed.
+    pub fn boxed_source(&mut self, uid: impl Into<String>, source: Box<dyn Source>) -> Stream {
+        let schema = source.schema();
+        let kind = NodeKind::Source {
+            description: source.description(),
+            fingerprint: source.fingerprint(),
+            max_parallelism: source.max_parallelism(),
+            source: Arc::new(tokio::sync::Mutex::new(source)),
+        };
+        self.add(uid.into(), kind, Vec::new(), schema, ChangelogMode::AppendOnly)
+    }
+
+    /// Adds an operator over one or more inputs; the operator sees them numbered in this order.
+    pub fn operator<I>(&mut self, uid: impl Into<String>, inputs: I, spec: OperatorSpec) -> Stream
+    where
+        I: IntoIterator,
+        I::Item: Into<Input>,
+    {
+        let uid = uid.into();
+        let inputs: Vec<Input> = inputs.into_iter().map(Into::into).collect();
+        let schemas: Vec<_> = inputs.iter().map(|input| Arc::clone(&self.nodes[input.node].schema)).collect();
+        let schema = spec.schema(&schemas).unwrap_or_else(|error| {
+            self.problems.push(format!("operator '{uid}': {error}"));
+            Arc::new(arrow::datatypes::Schema::empty())
+        });
+        let changed = inputs.iter().any(|input| self.nodes[input.node].changelog == ChangelogMode::Changelog);
+        let changelog = if changed { ChangelogMode::Changelog } else { spec.changelog };
+        self.add(uid, NodeKind::Operator(spec), inputs, schema, changelog)
+    }
+
+    /// Adds a sink at the end of a stream.
+    pub fn sink(&mut self, uid: impl Into<String>, input: impl Into<Input>, sink: Arc<dyn Sink>) {
+        let input = input.into();
+        let node = &self.nodes[input.node];
+        let (schema, changelog) = (Arc::clone(&node.schema), node.changelog);
+        self.add(uid.into(), NodeKind::Sink(sink), vec![input], schema, changelog);
+    }
+
+    /// Sets how many subtasks the node that made this stream has; otherwise the query's parallelism applies.
+    pub fn parallelism(&mut self, stream: Stream, subtasks: usize) {
+        if subtasks == 0 {
+            self.problems.push(format!("node '{}': parallelism 0, allowed: 1 or more", self.nodes[stream.0].uid));
+        }
+        self.nodes[stream.0].parallelism = Some(subtasks.max(1));
+    }
+
+    /// Sets which rows an epoch hands to the sinks; `Append` if never called.
+    pub fn output_mode(&mut self, mode: OutputMode) {
+        self.mode = mode;
+    }
+
+    /// Schema of a stream.
+    pub fn schema(&self, stream: Stream) -> SchemaRef {
+        Arc::clone(&self.nodes[stream.0].schema)
+    }
+
+    fn add(&mut self, uid: String, kind: NodeKind, inputs: Vec<Input>, schema: SchemaRef, changelog: ChangelogMode) -> Stream {
+        self.nodes.push(Node { uid, kind, inputs, schema, changelog, parallelism: None });
+        Stream(self.nodes.len() - 1)
+    }
+
+    /// Checks the dataflow.
+    ///
+    /// # Errors
+    /// Lists every problem: duplicate ids, no source or sink, outputs nobody reads, sinks that cannot take the output mode or a
+    /// changelog, key columns that do not exist.
+    pub fn build(mut self) -> Result<Topology> {
+        self.check_ids();
+        self.check_ends();
+        self.check_edges();
+        if !self.problems.is_empty() {
+            return Err(WeirError::plan(self.problems.join("; ")));
+        }
+        Ok(Topology { nodes: self.nodes, mode: self.mode })
+    }
+
+    fn check_ids(&mut self) {
+        let mut seen = BTreeSet::new();
+        for node in &self.nodes {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+            if node.uid.is_empty() || node.uid.starts_with('.') || !node.uid.chars().all(allowed) {
+                self.problems.push(format!("id '{}' is not allowed: letters, digits, '_', '-' and '.'", node.uid));
+            }
+            if !seen.insert(node.uid.as_str()) {
+                self.problems.push(format!("id '{}' is used twice", node.uid));
+            }
+        }
+    }
+
+    fn check_ends(&mut self) {
+        let count = |wanted: fn(&NodeKind) -> bool| self.nodes.iter().filter(|node| wanted(&node.kind)).count();
+        if count(|kind| matches!(kind, NodeKind::Source { .. })) == 0 {
+            self.problems.push("there is no source".to_owned());
+        }
+        if count(|kind| matches!(kind, NodeKind::Sink(_))) == 0 {
+            self.problems.push("there is no sink".to_owned());
+        }
+        let read: BTreeSet<usize> = self.nodes.iter().flat_map(|node| node.inputs.iter().map(|input| input.node)).collect();
+        for (index, node) in self.nodes.iter().enumerate() {
+            if !matches!(node.kind, NodeKind::Sink(_)) && !read.contains(&index) {
+                self.problems.push(format!("nobody reads the output of '{}'", node.uid));
+            }
+            if let NodeKind::Operator(_) = node.kind
+                && node.inputs.is_empty()
+            {
+                self.problems.push(format!("operator '{}' has no input", node.uid));
+            }
+        }
+    }
+
+    fn check_edges(&mut self) {
+        for node in &self.nodes {
+            for input in &node.inputs {
+                let from = &self.nodes[input.node];
+                if let Err(error) = crate::partitioner::Partitioner::new(&input.partitioning, &from.schema, 0, 1) {
+                    self.problems.push(format!("edge '{}' to '{}': {}", from.uid, node.uid, error.message()));
+                }
+            }
+            let NodeKind::Sink(sink) = &node.kind else { continue };
+            if !sink.supports(self.mode) {
+                self.problems.push(format!("sink '{}' ({}) does not take output mode {}", node.uid, sink.description(), self.mode));
+            }
+            if node.changelog == ChangelogMode::Changelog && self.mode == OutputMode::Append {
+                self.problems.push(format!("sink '{}' gets changes of earlier rows, which output mode append cannot hold", node.uid));
+            }
+        }
+    }
+}
+
+/// A checked dataflow, ready to run. Can be run again after a restart.
+#[derive(Clone)]
+pub struct Topology {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) mode: OutputMode,
+}
+
+impl Topology {
+    /// Starts an empty dataflow.
+    pub fn builder() -> TopologyBuilder {
+        TopologyBuilder::default()
+    }
+
+    /// Which rows an epoch hands to the sinks.
+    pub fn output_mode(&self) -> OutputMode {
+        self.mode
+    }
+
+    /// What each node is, for the checkpoint: by id, kind and the parameters that decide what its state or offsets mean.
+    pub fn fingerprints(&self) -> BTreeMap<String, Fingerprint> {
+        self.nodes.iter().map(|node| (node.uid.clone(), node.fingerprint())).collect()
+    }
+
+    /// True if some sink would lose or double rows without a durable checkpoint.
+    pub fn needs_checkpoint(&self) -> Option<String> {
+        self.nodes.iter().find_map(|node| match &node.kind {
+            NodeKind::Sink(sink) if sink.needs_checkpoint() => Some(sink.description()),
+            _ => None,
+        })
+    }
+
+    /// One line per node: id, what it is, and from where it reads.
+    pub fn explain(&self) -> String {
+        let mut text = String::new();
+        for node in &self.nodes {
+            let inputs: Vec<_> = node
+                .inputs
+                .iter()
+                .map(|input| format!("{} by {}", self.nodes[input.node].uid, input.partitioning))
+                .collect();
+            let from = if inputs.is_empty() { String::new() } else { format!(" <- {}", inputs.join(", ")) };
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{}: {}{from}", node.uid, node.label());
+        }
+        text
+    }
+
+    /// The dataflow as a Mermaid flow chart.
+    pub fn to_mermaid(&self) -> String {
+        let mut text = String::from("flowchart LR\n");
+        for (index, node) in self.nodes.iter().enumerate() {
+            let label = format!("{}: {}", node.uid, node.label()).replace('"', "#quot;");
+            let _ = writeln!(text, "  n{index}[\"{label}\"]");
+            for input in &node.inputs {
+                let _ = writeln!(text, "  n{} -->|{}| n{index}", input.node, input.partitioning);
+            }
+        }
+        text
+    }
+
+    /// The dataflow in Graphviz' DOT language.
+    pub fn to_dot(&self) -> String {
+        let mut text = String::from("digraph topology {\n  rankdir=LR;\n");
+        for (index, node) in self.nodes.iter().enumerate() {
+            let _ = writeln!(text, "  n{index} [shape=box, label={:?}];", format!("{}: {}", node.uid, node.label()));
+            for input in &node.inputs {
+                let _ = writeln!(text, "  n{} -> n{index} [label={:?}];", input.node, input.partitioning.to_string());
+            }
+        }
+        text.push_str("}\n");
+        text
+    }
+}
+
+impl Node {
+    fn fingerprint(&self) -> Fingerprint {
+        match &self.kind {
+            NodeKind::Source { fingerprint, .. } => fingerprint.clone(),
+            NodeKind::Operator(spec) => {
+                Fingerprint { kind: spec.kind.clone(), params: spec.params.clone(), stateful: spec.stateful }
+            }
+            NodeKind::Sink(sink) => sink.fingerprint(),
+        }
+    }
+
+    fn label(&self) -> String {
+        match &self.kind {
+            NodeKind::Source { description, .. } => description.clone(),
+            NodeKind::Operator(spec) if spec.detail.is_empty() => spec.kind.clone(),
+            NodeKind::Operator(spec) => format!("{} [{}]", spec.kind, spec.detail),
+            NodeKind::Sink(sink) => format!("{}, {}", sink.description(), sink.delivery()),
+        }
+    }
+}
