@@ -4,7 +4,6 @@
 //! `name: TYPE`, `INTERVAL DAY TO SECOND`, backticks), and because the error a user gets for a
 //! mistyped schema has to say where, what and what else would have been right.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{
@@ -13,7 +12,7 @@ use arrow::datatypes::{
 };
 
 use super::token::{Token, TokenKind, tokenize};
-use super::{COMMENT_KEY, TIMESTAMP_ZONE};
+use super::{COMMENT_KEY, INTERVAL_FIELDS_KEY, TIMESTAMP_ZONE};
 
 /// How deep types may nest. Far beyond any real schema; it keeps a hostile text from exhausting the stack.
 const MAX_DEPTH: usize = 100;
@@ -103,9 +102,33 @@ pub fn parse_schema(text: &str) -> Result<SchemaRef, DdlError> {
 /// [`DdlError`] with the position of the first word that does not fit.
 pub fn parse_type(text: &str) -> Result<DataType, DdlError> {
     let mut parser = Parser::new(text)?;
-    let data_type = parser.data_type(0)?;
+    let typed = parser.data_type(0)?;
     parser.end("the end of the text")?;
-    Ok(data_type)
+    Ok(typed.data_type)
+}
+
+/// A type, and which fields it names if it is an interval of fewer fields than its Arrow type holds.
+struct Typed {
+    data_type: DataType,
+    interval_fields: Option<String>,
+}
+
+impl Typed {
+    fn field(self, name: impl Into<String>, nullable: bool) -> Field {
+        let metadata = self
+            .interval_fields
+            .map(|fields| (INTERVAL_FIELDS_KEY.to_owned(), fields));
+        Field::new(name, self.data_type, nullable).with_metadata(metadata.into_iter().collect())
+    }
+}
+
+impl From<DataType> for Typed {
+    fn from(data_type: DataType) -> Self {
+        Self {
+            data_type,
+            interval_fields: None,
+        }
+    }
 }
 
 struct Parser {
@@ -176,15 +199,13 @@ impl Parser {
     fn field(&mut self, depth: usize) -> Result<Field, DdlError> {
         let name = self.name()?;
         self.take_symbol(':');
-        let data_type = self.data_type(depth)?;
+        let typed = self.data_type(depth)?;
         let nullable = !self.not_null()?;
-        let field = Field::new(name, data_type, nullable);
-        Ok(match self.comment()? {
-            Some(comment) => {
-                field.with_metadata(HashMap::from([(COMMENT_KEY.to_owned(), comment)]))
-            }
-            None => field,
-        })
+        let mut field = typed.field(name, nullable);
+        if let Some(comment) = self.comment()? {
+            field.metadata_mut().insert(COMMENT_KEY.to_owned(), comment);
+        }
+        Ok(field)
     }
 
     fn name(&mut self) -> Result<String, DdlError> {
@@ -223,7 +244,7 @@ impl Parser {
         Ok(Some(text))
     }
 
-    fn data_type(&mut self, depth: usize) -> Result<DataType, DdlError> {
+    fn data_type(&mut self, depth: usize) -> Result<Typed, DdlError> {
         let Token { kind, position } = self.peek().clone();
         if depth > MAX_DEPTH {
             return Err(DdlError::TooDeep { position });
@@ -234,15 +255,15 @@ impl Parser {
         self.at += 1;
         let upper = word.to_ascii_uppercase();
         if let Some(simple) = simple_type(&upper) {
-            return Ok(simple);
+            return Ok(simple.into());
         }
         match upper.as_str() {
-            "DECIMAL" | "DEC" | "NUMERIC" => self.decimal(),
-            "CHAR" | "CHARACTER" | "VARCHAR" => self.text_with_length(),
+            "DECIMAL" | "DEC" | "NUMERIC" => self.decimal().map(Typed::from),
+            "CHAR" | "CHARACTER" | "VARCHAR" => self.text_with_length().map(Typed::from),
             "INTERVAL" => self.interval(),
-            "ARRAY" => self.array(depth + 1),
-            "MAP" => self.map(depth + 1),
-            "STRUCT" => self.structure(depth + 1),
+            "ARRAY" => self.array(depth + 1).map(Typed::from),
+            "MAP" => self.map(depth + 1).map(Typed::from),
+            "STRUCT" => self.structure(depth + 1).map(Typed::from),
             _ => Err(DdlError::UnknownType {
                 position,
                 found: word,
@@ -310,9 +331,9 @@ impl Parser {
     /// `INTERVAL`, `INTERVAL DAY TO SECOND`, `INTERVAL MONTH`, …
     ///
     /// Day-time intervals are microsecond durations: what subtracting two timestamps gives, exact,
-    /// ordered, and accepted by timestamp arithmetic. The fields named in the type only limit
-    /// which literals may be written, so they are checked and then not kept.
-    fn interval(&mut self) -> Result<DataType, DdlError> {
+    /// ordered, and accepted by timestamp arithmetic. The fields named in the type are part of its
+    /// name only; where they are not all, they are kept beside the Arrow type.
+    fn interval(&mut self) -> Result<Typed, DdlError> {
         const YEAR_MONTH: &[&str] = &["YEAR", "MONTH"];
         const DAY_TIME: &[&str] = &["DAY", "HOUR", "MINUTE", "SECOND"];
         for (units, data_type) in [
@@ -322,29 +343,38 @@ impl Parser {
             let Some(from) = units.iter().position(|unit| self.take_keyword(unit)) else {
                 continue;
             };
-            self.interval_end(&units[from + 1..])?;
-            return Ok(data_type);
+            let to = self.interval_end(&units[from + 1..])?;
+            let interval_fields = match to {
+                Some(to) if from == 0 && Some(&to) == units.last() => None,
+                Some(to) => Some(format!("{} TO {to}", units[from])),
+                None => Some(units[from].to_owned()),
+            };
+            return Ok(Typed {
+                data_type,
+                interval_fields,
+            });
         }
-        Ok(DataType::Interval(IntervalUnit::MonthDayNano))
+        Ok(DataType::Interval(IntervalUnit::MonthDayNano).into())
     }
 
-    fn interval_end(&mut self, smaller: &[&str]) -> Result<(), DdlError> {
+    fn interval_end(&mut self, smaller: &[&'static str]) -> Result<Option<&'static str>, DdlError> {
         if smaller.is_empty() || !self.take_keyword("TO") {
-            return Ok(());
+            return Ok(None);
         }
-        if smaller.iter().any(|unit| self.take_keyword(unit)) {
-            return Ok(());
+        let to = smaller.iter().find(|unit| self.take_keyword(unit));
+        match to {
+            Some(to) => Ok(Some(to)),
+            None => Err(self.unexpected(format!("one of {} after TO", smaller.join(", ")))),
         }
-        Err(self.unexpected(format!("one of {} after TO", smaller.join(", "))))
     }
 
     fn array(&mut self, depth: usize) -> Result<DataType, DdlError> {
         self.symbol('<', "'<' and the type of the elements of ARRAY")?;
         let element = self.data_type(depth)?;
         self.symbol('>', "'>' after the type of the elements of ARRAY")?;
-        Ok(DataType::List(Arc::new(Field::new_list_field(
-            element, true,
-        ))))
+        Ok(DataType::List(Arc::new(
+            element.field(Field::LIST_FIELD_DEFAULT_NAME, true),
+        )))
     }
 
     fn map(&mut self, depth: usize) -> Result<DataType, DdlError> {
@@ -368,11 +398,8 @@ impl Parser {
 }
 
 /// The entries of a map, named and nullable as DataFusion's own map functions make them.
-fn map_entries(key: DataType, value: DataType) -> FieldRef {
-    let fields = Fields::from(vec![
-        Field::new("key", key, false),
-        Field::new("value", value, true),
-    ]);
+fn map_entries(key: Typed, value: Typed) -> FieldRef {
+    let fields = Fields::from(vec![key.field("key", false), value.field("value", true)]);
     Arc::new(Field::new("entries", DataType::Struct(fields), false))
 }
 

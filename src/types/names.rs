@@ -6,7 +6,7 @@
 
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, IntervalUnit, Schema, TimeUnit};
 
-use super::COMMENT_KEY;
+use super::{COMMENT_KEY, INTERVAL_FIELDS_KEY};
 
 /// The name of a type in Spark's upper-case form: `BIGINT`, `DECIMAL(10,2)`, `ARRAY<STRING>`,
 /// `MAP<STRING, INT>`, `STRUCT<name: TYPE, ...>`.
@@ -14,10 +14,20 @@ use super::COMMENT_KEY;
 /// Arrow types that are other layouts of one Spark type share its name (`Utf8View` is `STRING`).
 /// Unsigned integers, which Spark lacks, get the smallest Spark type that holds them, as when
 /// Spark reads them from Parquet. A type Spark has no word for keeps Arrow's own, in upper case.
+///
+/// An interval of fewer fields than its Arrow type holds (`INTERVAL DAY`) is known by its field's
+/// metadata: ask [`field_type_name`] for the type of a column.
 pub fn type_name(data_type: &DataType) -> String {
-    named(data_type, &|field| {
-        format!("{}: {}", field.name(), type_name(field.data_type()))
-    })
+    named(data_type, &colon_field)
+}
+
+/// The name of a column's type, like [`type_name`], also telling which fields an interval names.
+pub fn field_type_name(field: &Field) -> String {
+    field_named(field, &colon_field)
+}
+
+fn colon_field(field: &Field) -> String {
+    format!("{}: {}", field.name(), field_type_name(field))
 }
 
 /// The schema as a list of columns that [`parse_schema`](super::parse_schema) reads back.
@@ -36,7 +46,7 @@ pub fn schema_ddl(schema: &Schema) -> String {
 fn field_ddl(field: &Field, separator: &str) -> String {
     let mut text = quoted_if_needed(field.name());
     text.push_str(separator);
-    text.push_str(&named(field.data_type(), &|inner| field_ddl(inner, ": ")));
+    text.push_str(&field_named(field, &|inner| field_ddl(inner, ": ")));
     if !field.is_nullable() {
         text.push_str(" NOT NULL");
     }
@@ -57,6 +67,16 @@ fn quoted_if_needed(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
+/// The name of a field's type. The fields an interval names count only while the type is an interval.
+fn field_named(field: &Field, write: &dyn Fn(&Field) -> String) -> String {
+    match (field.data_type(), field.metadata().get(INTERVAL_FIELDS_KEY)) {
+        (DataType::Duration(_) | DataType::Interval(_), Some(fields)) => {
+            format!("INTERVAL {fields}")
+        }
+        (data_type, _) => named(data_type, write),
+    }
+}
+
 /// The name of a type, with struct fields written by `field`, which is all the two forms differ in.
 fn named(data_type: &DataType, field: &dyn Fn(&Field) -> String) -> String {
     match data_type {
@@ -65,7 +85,7 @@ fn named(data_type: &DataType, field: &dyn Fn(&Field) -> String) -> String {
         | DataType::ListView(element)
         | DataType::LargeListView(element)
         | DataType::FixedSizeList(element, _) => {
-            format!("ARRAY<{}>", named(element.data_type(), field))
+            format!("ARRAY<{}>", field_named(element, field))
         }
         DataType::Map(entries, _) => map_name(entries, field),
         DataType::Struct(fields) => {
@@ -73,7 +93,7 @@ fn named(data_type: &DataType, field: &dyn Fn(&Field) -> String) -> String {
             format!("STRUCT<{}>", fields.join(", "))
         }
         DataType::Dictionary(_, values) => named(values, field),
-        DataType::RunEndEncoded(_, values) => named(values.data_type(), field),
+        DataType::RunEndEncoded(_, values) => field_named(values, field),
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)
         | DataType::Decimal128(precision, scale)
@@ -91,10 +111,7 @@ fn map_name(entries: &FieldRef, field: &dyn Fn(&Field) -> String) -> String {
         _ => None,
     }
     .expect("invariant: the entries of an Arrow map are a struct of key and value");
-    let (key, value) = (
-        named(key.data_type(), field),
-        named(value.data_type(), field),
-    );
+    let (key, value) = (field_named(key, field), field_named(value, field));
     format!("MAP<{key}, {value}>")
 }
 

@@ -250,6 +250,25 @@ fn type_name_other_layouts_share_the_spark_name() {
 }
 
 #[test]
+fn field_type_name_tells_which_fields_an_interval_names() -> Result<(), DdlError> {
+    let text = "a INTERVAL DAY, b INTERVAL HOUR TO MINUTE, c INTERVAL DAY TO SECOND, d INTERVAL MONTH, \
+                e INTERVAL YEAR TO MONTH, f ARRAY<INTERVAL SECOND>, g STRUCT<x: MAP<INTERVAL DAY, INTERVAL>>";
+    let schema = parse_schema(text)?;
+    assert_eq!(schema_ddl(&schema), text);
+    let names: Vec<String> = schema
+        .fields()
+        .iter()
+        .map(|field| field_type_name(field))
+        .collect();
+    assert_eq!(names[0], "INTERVAL DAY");
+    assert_eq!(names[2], "INTERVAL DAY TO SECOND");
+    assert_eq!(names[5], "ARRAY<INTERVAL SECOND>");
+    let cast = schema.field(0).clone().with_data_type(DataType::Int64);
+    assert_eq!(field_type_name(&cast), "BIGINT");
+    Ok(())
+}
+
+#[test]
 fn schema_ddl_not_null_and_comment_stand_inside_structs_too() -> Result<(), DdlError> {
     let text = "a STRUCT<`b c`: INT NOT NULL COMMENT 'it\\'s'> NOT NULL, `1` ARRAY<STRING>";
     assert_eq!(schema_ddl(&*parse_schema(text)?), text);
@@ -292,8 +311,12 @@ fn any_scalar() -> impl Strategy<Value = DataType> {
 fn any_field(data_type: impl Strategy<Value = DataType>) -> impl Strategy<Value = Field> {
     let comment = proptest::option::of("\\PC{0,6}['\"\\\\]?");
     (any_name(), data_type, any::<bool>(), comment).prop_map(|(name, data_type, null, comment)| {
-        let metadata = comment.map(|text| (COMMENT_KEY.to_owned(), text));
-        Field::new(name, data_type, null).with_metadata(metadata.into_iter().collect())
+        let mut metadata = HashMap::new();
+        metadata.extend(comment.map(|text| (COMMENT_KEY.to_owned(), text)));
+        if matches!(data_type, DataType::Duration(_)) && null {
+            metadata.insert(INTERVAL_FIELDS_KEY.to_owned(), "HOUR TO SECOND".to_owned());
+        }
+        Field::new(name, data_type, null).with_metadata(metadata)
     })
 }
 
