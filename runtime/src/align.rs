@@ -50,9 +50,12 @@ impl Aligner {
     /// # Errors
     /// If it is not of the epoch that is open: a barrier was overtaken.
     pub fn batch(&self, input: usize, epoch: Epoch) -> Result<()> {
-        let open = self.last.map_or(true, |last| epoch > last) && self.pending.is_none_or(|pending| epoch == pending);
+        let open = self.last.map_or(true, |last| epoch > last)
+            && self.pending.is_none_or(|pending| epoch == pending);
         if self.is_blocked(input) || !open {
-            return Err(WeirError::internal(format!("a batch of epoch {epoch} arrived outside its epoch on input {input}")));
+            return Err(WeirError::internal(format!(
+                "a batch of epoch {epoch} arrived outside its epoch on input {input}"
+            )));
         }
         Ok(())
     }
@@ -62,7 +65,8 @@ impl Aligner {
     /// # Errors
     /// If the epochs of the inputs differ, the input is blocked, or the epoch does not follow the last one.
     pub fn barrier(&mut self, input: usize, epoch: Epoch) -> Result<Alignment> {
-        let expected = self.pending.is_none_or(|pending| pending == epoch) && self.last.is_none_or(|last| epoch > last);
+        let expected = self.pending.is_none_or(|pending| pending == epoch)
+            && self.last.is_none_or(|last| epoch > last);
         if self.is_blocked(input) || !expected {
             return Err(WeirError::internal(format!(
                 "barrier {epoch} on input {input} does not fit: last {:?}, open {:?}",
@@ -86,8 +90,14 @@ impl Aligner {
     }
 
     fn completed(&mut self) -> Alignment {
-        let Some(epoch) = self.pending else { return Alignment::Waiting };
-        let complete = self.arrived.iter().zip(&self.ended).all(|(arrived, ended)| *arrived || *ended);
+        let Some(epoch) = self.pending else {
+            return Alignment::Waiting;
+        };
+        let complete = self
+            .arrived
+            .iter()
+            .zip(&self.ended)
+            .all(|(arrived, ended)| *arrived || *ended);
         if !complete {
             return Alignment::Waiting;
         }
@@ -115,9 +125,15 @@ mod tests {
     #[test]
     fn e4_input_is_blocked_until_the_last_barrier_arrives() {
         let mut aligner = Aligner::new(2);
-        assert_eq!(aligner.barrier(0, Epoch(0)).expect("fits"), Alignment::Waiting);
+        assert_eq!(
+            aligner.barrier(0, Epoch(0)).expect("fits"),
+            Alignment::Waiting
+        );
         assert!(aligner.is_blocked(0) && !aligner.is_blocked(1));
-        assert_eq!(aligner.barrier(1, Epoch(0)).expect("fits"), Alignment::Complete(Epoch(0)));
+        assert_eq!(
+            aligner.barrier(1, Epoch(0)).expect("fits"),
+            Alignment::Complete(Epoch(0))
+        );
         assert!(!aligner.is_blocked(0) && !aligner.is_blocked(1));
     }
 

@@ -46,7 +46,12 @@ pub(crate) struct Coordinator {
 }
 
 impl Coordinator {
-    pub(crate) fn new(protocol: Protocol, executor: Executor, replay: bool, ended: oneshot::Sender<GenerationEnd>) -> Self {
+    pub(crate) fn new(
+        protocol: Protocol,
+        executor: Executor,
+        replay: bool,
+        ended: oneshot::Sender<GenerationEnd>,
+    ) -> Self {
         Self {
             protocol,
             executor: Some(executor),
@@ -78,20 +83,29 @@ impl Coordinator {
             return self.fail(WeirError::internal("two protocol actions at once"), context);
         };
         if let Action::Plan(_) = action {
-            self.waiters.iter_mut().for_each(|waiter| waiter.armed = true);
+            self.waiters
+                .iter_mut()
+                .for_each(|waiter| waiter.armed = true);
         }
-        let acks = if matches!(action, Action::CommitSinks(_)) { std::mem::take(&mut self.acks) } else { Vec::new() };
+        let acks = if matches!(action, Action::CommitSinks(_)) {
+            std::mem::take(&mut self.acks)
+        } else {
+            Vec::new()
+        };
         let work = async move {
             let result = executor.execute(action, acks).await;
             (executor, result)
         };
-        context.spawn(work.into_actor(self).map(|(executor, result), coordinator, context| {
-            coordinator.executor = Some(executor);
-            match result {
-                Ok(done) => coordinator.done(&done, context),
-                Err(error) => coordinator.fail(error, context),
-            }
-        }));
+        context.spawn(
+            work.into_actor(self)
+                .map(|(executor, result), coordinator, context| {
+                    coordinator.executor = Some(executor);
+                    match result {
+                        Ok(done) => coordinator.done(&done, context),
+                        Err(error) => coordinator.fail(error, context),
+                    }
+                }),
+        );
     }
 
     fn done(&mut self, done: &Done, context: &mut Context<Self>) {
@@ -122,7 +136,9 @@ impl Coordinator {
     }
 
     fn note_idle(&mut self, idle: bool) {
-        let Some(executor) = &self.executor else { return };
+        let Some(executor) = &self.executor else {
+            return;
+        };
         let config = &executor.shared.config;
         let now_ms = config.clock.now_ms();
         if !idle {
@@ -134,7 +150,8 @@ impl Coordinator {
             let _gone = waiter.reply.send(()).is_err();
         }
         let since = *self.idle_since_ms.get_or_insert(now_ms);
-        let interval = i64::try_from(config.no_data_progress_interval.as_millis()).unwrap_or(i64::MAX);
+        let interval =
+            i64::try_from(config.no_data_progress_interval.as_millis()).unwrap_or(i64::MAX);
         if now_ms.saturating_sub(since) >= interval {
             self.idle_since_ms = Some(now_ms);
             executor.announce_idle();
@@ -142,19 +159,29 @@ impl Coordinator {
     }
 
     fn schedule(&mut self, idle: bool, context: &mut Context<Self>) {
-        let Some(executor) = &self.executor else { return };
+        let Some(executor) = &self.executor else {
+            return;
+        };
         if executor.is_stopping() {
             return self.on_event(Event::StopRequested, context);
         }
         let config = &executor.shared.config;
         let polling_ms = u64::try_from(config.polling_delay.as_millis()).unwrap_or(u64::MAX);
         let now_ms = config.clock.now_ms();
-        let started_ms = if executor.timing.trigger_ms == 0 { now_ms } else { executor.timing.trigger_ms };
+        let started_ms = if executor.timing.trigger_ms == 0 {
+            now_ms
+        } else {
+            executor.timing.trigger_ms
+        };
         let next = next_start(config.trigger, started_ms, now_ms, idle, polling_ms);
         if let Some(elapsed_ms) = next.falling_behind_ms {
             tracing::warn!(trigger = ?config.trigger, elapsed_ms, "the query is falling behind: an epoch took longer than its trigger interval");
         }
-        let waiting = if idle { "Waiting for data to arrive" } else { "Waiting for next trigger" };
+        let waiting = if idle {
+            "Waiting for data to arrive"
+        } else {
+            "Waiting for next trigger"
+        };
         executor.shared.set_status(waiting, !idle, false);
         if next.wait_ms == 0 || (idle && std::mem::take(&mut self.woken) && self.wakes()) {
             return self.on_event(Event::Due, context);
@@ -168,7 +195,9 @@ impl Coordinator {
 
     /// New data ends the wait only where no interval was asked for.
     fn wakes(&self) -> bool {
-        self.executor.as_ref().is_some_and(|executor| executor.shared.config.trigger == Trigger::Default)
+        self.executor
+            .as_ref()
+            .is_some_and(|executor| executor.shared.config.trigger == Trigger::Default)
     }
 
     fn fail(&mut self, error: WeirError, context: &mut Context<Self>) {
@@ -189,7 +218,13 @@ impl Coordinator {
     fn end(&mut self, result: Result<()>, orderly: bool) {
         if let Some(ended) = self.ended.take() {
             // The supervisor is gone only if the whole system is.
-            let _gone = ended.send(GenerationEnd { result, orderly, committed: self.committed }).is_err();
+            let _gone = ended
+                .send(GenerationEnd {
+                    result,
+                    orderly,
+                    committed: self.committed,
+                })
+                .is_err();
         }
     }
 }
@@ -198,7 +233,12 @@ impl Actor for Coordinator {
     type Context = Context<Self>;
 
     fn started(&mut self, context: &mut Self::Context) {
-        self.on_event(Event::Started { replay: self.replay }, context);
+        self.on_event(
+            Event::Started {
+                replay: self.replay,
+            },
+            context,
+        );
     }
 }
 
@@ -218,7 +258,12 @@ impl Handler<TaskEvent> for Coordinator {
             TaskEvent::Exited(_, Err(error)) => self.fail(error, context),
             TaskEvent::Exited(id, Ok(())) => {
                 let SubtaskId { task, subtask } = id;
-                self.fail(WeirError::internal(format!("subtask {subtask} of task {task} ended before its query")), context);
+                self.fail(
+                    WeirError::internal(format!(
+                        "subtask {subtask} of task {task} ended before its query"
+                    )),
+                    context,
+                );
             }
         }
     }
@@ -268,6 +313,9 @@ impl Handler<ProcessAll> for Coordinator {
     type Result = ();
 
     fn handle(&mut self, request: ProcessAll, _: &mut Self::Context) {
-        self.waiters.push(Waiter { reply: request.0, armed: false });
+        self.waiters.push(Waiter {
+            reply: request.0,
+            armed: false,
+        });
     }
 }

@@ -9,7 +9,9 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::Duration;
+
+use weir_state::Clock;
 
 use crate::error::{Result, WeirError};
 use crate::message::Message;
@@ -28,7 +30,10 @@ pub struct EdgeBudget {
 
 impl Default for EdgeBudget {
     fn default() -> Self {
-        Self { rows: 65_536, bytes: 32 << 20 }
+        Self {
+            rows: 65_536,
+            bytes: 32 << 20,
+        }
     }
 }
 
@@ -82,13 +87,16 @@ struct Queue {
 
 struct Shared {
     budget: EdgeBudget,
+    clock: Arc<dyn Clock>,
     queue: Mutex<Queue>,
     metrics: Arc<EdgeMetrics>,
 }
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.queue
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
@@ -98,9 +106,14 @@ pub struct EdgeSender(Arc<Shared>);
 /// The receiving end; owned by one subtask.
 pub struct EdgeReceiver(Arc<Shared>);
 
-/// An edge with this budget.
-pub fn edge(budget: EdgeBudget) -> (EdgeSender, EdgeReceiver) {
-    let shared = Arc::new(Shared { budget, queue: Mutex::default(), metrics: Arc::default() });
+/// An edge with this budget; the clock measures how long its sender is blocked.
+pub fn edge(budget: EdgeBudget, clock: Arc<dyn Clock>) -> (EdgeSender, EdgeReceiver) {
+    let shared = Arc::new(Shared {
+        budget,
+        clock,
+        queue: Mutex::default(),
+        metrics: Arc::default(),
+    });
     (EdgeSender(Arc::clone(&shared)), EdgeReceiver(shared))
 }
 
@@ -114,12 +127,20 @@ impl EdgeSender {
             Message::Batch(batch) => (batch.rows.num_rows(), batch.rows.bytes()),
             _ => (0, 0),
         };
-        let mut item = Some(Queued { message, rows, bytes });
+        let mut item = Some(Queued {
+            message,
+            rows,
+            bytes,
+        });
         let mut blocked_since = None;
         let result = poll_fn(|cx| self.poll_send(&mut item, &mut blocked_since, cx)).await;
         if let Some(since) = blocked_since {
-            let blocked = u64::try_from(Instant::now().duration_since(since).as_nanos()).unwrap_or(u64::MAX);
-            self.0.metrics.blocked_ns.fetch_add(blocked, Ordering::Relaxed);
+            let blocked = u64::try_from(self.0.clock.monotonic().saturating_sub(since).as_nanos())
+                .unwrap_or(u64::MAX);
+            self.0
+                .metrics
+                .blocked_ns
+                .fetch_add(blocked, Ordering::Relaxed);
         }
         result
     }
@@ -127,17 +148,20 @@ impl EdgeSender {
     fn poll_send(
         &self,
         item: &mut Option<Queued>,
-        blocked_since: &mut Option<Instant>,
+        blocked_since: &mut Option<Duration>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<()>> {
         let mut queue = self.0.lock();
         if queue.receiver_gone {
             return Poll::Ready(Err(WeirError::killed("the receiver of an edge")));
         }
-        let Some(queued) = item.as_ref() else { return Poll::Ready(Ok(())) };
-        let full = queue.rows + queued.rows > self.0.budget.rows || queue.bytes + queued.bytes > self.0.budget.bytes;
+        let Some(queued) = item.as_ref() else {
+            return Poll::Ready(Ok(()));
+        };
+        let full = queue.rows + queued.rows > self.0.budget.rows
+            || queue.bytes + queued.bytes > self.0.budget.bytes;
         if queued.rows > 0 && queue.rows > 0 && full {
-            blocked_since.get_or_insert_with(Instant::now);
+            blocked_since.get_or_insert_with(|| self.0.clock.monotonic());
             queue.sender = Some(cx.waker().clone());
             return Poll::Pending;
         }
@@ -157,9 +181,15 @@ impl Shared {
     fn admit(&self, queue: &mut Queue, queued: Queued) {
         queue.rows += queued.rows;
         queue.bytes += queued.bytes;
-        self.metrics.rows.fetch_add(queued.rows as u64, Ordering::Relaxed);
-        self.metrics.bytes.fetch_add(queued.bytes as u64, Ordering::Relaxed);
-        self.metrics.max_queued_bytes.fetch_max(queue.bytes as u64, Ordering::Relaxed);
+        self.metrics
+            .rows
+            .fetch_add(queued.rows as u64, Ordering::Relaxed);
+        self.metrics
+            .bytes
+            .fetch_add(queued.bytes as u64, Ordering::Relaxed);
+        self.metrics
+            .max_queued_bytes
+            .fetch_max(queue.bytes as u64, Ordering::Relaxed);
         queue.messages.push_back(queued);
         if let Some(waker) = queue.receiver.take() {
             waker.wake();
@@ -230,53 +260,91 @@ mod tests {
     use super::*;
     use crate::message::{Barrier, EpochBatch, Origin, Rows};
 
+    fn new_edge(budget: EdgeBudget) -> (EdgeSender, EdgeReceiver) {
+        edge(budget, Arc::new(weir_state::SystemClock::new()))
+    }
+
     fn batch(rows: usize) -> Message {
         let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, true)]));
         let values = Int64Array::from_iter_values(0..rows as i64);
         let batch = RecordBatch::try_new(schema, vec![Arc::new(values)]).expect("batch");
-        Message::Batch(EpochBatch { epoch: Epoch(0), origin: Origin::default(), rows: Rows::inserts(batch) })
+        Message::Batch(EpochBatch {
+            epoch: Epoch(0),
+            origin: Origin::default(),
+            rows: Rows::inserts(batch),
+        })
     }
 
     #[test]
     fn full_edge_blocks_the_sender_until_rows_leave() {
-        let (mut sender, mut receiver) = edge(EdgeBudget { rows: 10, bytes: usize::MAX });
+        let (mut sender, mut receiver) = new_edge(EdgeBudget {
+            rows: 10,
+            bytes: usize::MAX,
+        });
         assert!(sender.send(batch(8)).now_or_never().is_some());
-        assert!(sender.send(batch(8)).now_or_never().is_none(), "16 rows do not fit into 10");
+        assert!(
+            sender.send(batch(8)).now_or_never().is_none(),
+            "16 rows do not fit into 10"
+        );
         assert!(receiver.recv().now_or_never().flatten().is_some());
         assert!(sender.send(batch(8)).now_or_never().is_some());
     }
 
     #[test]
     fn one_oversize_batch_is_always_admitted() {
-        let (mut sender, _receiver) = edge(EdgeBudget { rows: 1, bytes: 1 });
+        let (mut sender, _receiver) = new_edge(EdgeBudget { rows: 1, bytes: 1 });
         assert!(sender.send(batch(1000)).now_or_never().is_some());
         assert!(sender.send(batch(1)).now_or_never().is_none());
     }
 
     #[test]
     fn control_messages_cost_nothing_and_keep_their_order() {
-        let (mut sender, mut receiver) = edge(EdgeBudget { rows: 1, bytes: 1 });
-        sender.send(batch(5)).now_or_never().expect("admitted").expect("sent");
-        sender.send(Message::Barrier(Barrier { epoch: Epoch(0) })).now_or_never().expect("admitted").expect("sent");
-        assert!(matches!(receiver.recv().now_or_never(), Some(Some(Message::Batch(_)))));
-        assert!(matches!(receiver.recv().now_or_never(), Some(Some(Message::Barrier(_)))));
+        let (mut sender, mut receiver) = new_edge(EdgeBudget { rows: 1, bytes: 1 });
+        sender
+            .send(batch(5))
+            .now_or_never()
+            .expect("admitted")
+            .expect("sent");
+        sender
+            .send(Message::Barrier(Barrier { epoch: Epoch(0) }))
+            .now_or_never()
+            .expect("admitted")
+            .expect("sent");
+        assert!(matches!(
+            receiver.recv().now_or_never(),
+            Some(Some(Message::Batch(_)))
+        ));
+        assert!(matches!(
+            receiver.recv().now_or_never(),
+            Some(Some(Message::Barrier(_)))
+        ));
     }
 
     #[test]
     fn either_end_sees_that_the_other_is_gone() {
-        let (mut sender, receiver) = edge(EdgeBudget::default());
+        let (mut sender, receiver) = new_edge(EdgeBudget::default());
         drop(receiver);
-        assert!(sender.send(batch(1)).now_or_never().expect("ready").is_err());
-        let (sender, mut receiver) = edge(EdgeBudget::default());
+        assert!(
+            sender
+                .send(batch(1))
+                .now_or_never()
+                .expect("ready")
+                .is_err()
+        );
+        let (sender, mut receiver) = new_edge(EdgeBudget::default());
         drop(sender);
         assert!(matches!(receiver.recv().now_or_never(), Some(None)));
     }
 
     #[test]
     fn metrics_count_rows_and_the_largest_queue() {
-        let (mut sender, mut receiver) = edge(EdgeBudget::default());
+        let (mut sender, mut receiver) = new_edge(EdgeBudget::default());
         for _ in 0..3 {
-            sender.send(batch(4)).now_or_never().expect("ready").expect("sent");
+            sender
+                .send(batch(4))
+                .now_or_never()
+                .expect("ready")
+                .expect("sent");
         }
         let _ = receiver.recv().now_or_never();
         assert_eq!(receiver.metrics().rows(), 12);

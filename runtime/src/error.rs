@@ -68,12 +68,17 @@ impl WeirError {
 
     /// An option with a value that is not allowed.
     pub fn invalid_option(option: &str, value: &str, allowed: &str) -> Self {
-        Self::config(format!("option '{option}' has the value '{value}', allowed: {allowed}"))
+        Self::config(format!(
+            "option '{option}' has the value '{value}', allowed: {allowed}"
+        ))
     }
 
     /// An option nobody knows, with the list of those that exist.
     pub fn unknown_option(owner: &str, option: &str, known: &[&str]) -> Self {
-        Self::config(format!("{owner} has no option '{option}', known options: {}", known.join(", ")))
+        Self::config(format!(
+            "{owner} has no option '{option}', known options: {}",
+            known.join(", ")
+        ))
     }
 
     /// A query that may not run.
@@ -98,7 +103,10 @@ impl WeirError {
 
     /// Ended because another part of the generation ended.
     pub fn killed(what: &str) -> Self {
-        Self::new(Fault::Killed, format!("{what} ended because its generation was stopped"))
+        Self::new(
+            Fault::Killed,
+            format!("{what} ended because its generation was stopped"),
+        )
     }
 
     fn edit(mut self, change: impl FnOnce(&mut Inner)) -> Self {
@@ -210,13 +218,31 @@ impl fmt::Debug for WeirError {
 
 impl std::error::Error for WeirError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source.as_deref().map(|e| e as &(dyn std::error::Error + 'static))
+        self.0
+            .source
+            .as_deref()
+            .map(|e| e as &(dyn std::error::Error + 'static))
     }
 }
 
 impl From<arrow::error::ArrowError> for WeirError {
     fn from(error: arrow::error::ArrowError) -> Self {
         WeirError::data(error.to_string()).with_source(error)
+    }
+}
+
+impl From<weir_state::StateError> for WeirError {
+    fn from(error: weir_state::StateError) -> Self {
+        use weir_state::StateError as State;
+        let fault = match &error {
+            State::Io { .. } | State::Store { .. } => Fault::External,
+            State::InvalidLocation { .. } | State::UnsupportedScheme { .. } => Fault::Config,
+            State::CheckpointInUse { .. }
+            | State::LeaseLost { .. }
+            | State::ConcurrentWriter { .. } => Fault::Conflict,
+            _ => Fault::Checkpoint,
+        };
+        WeirError::new(fault, error.to_string()).with_source(error)
     }
 }
 
@@ -260,9 +286,18 @@ mod tests {
 
     #[test]
     fn root_cause_prefers_a_cause_over_a_consequence() {
-        let errors = vec![WeirError::killed("edge"), WeirError::data("bad row"), WeirError::internal("late")];
+        let errors = vec![
+            WeirError::killed("edge"),
+            WeirError::data("bad row"),
+            WeirError::internal("late"),
+        ];
         assert_eq!(root_cause(errors).expect("one").message(), "bad row");
-        assert_eq!(root_cause(vec![WeirError::killed("edge")]).expect("one").fault(), Fault::Killed);
+        assert_eq!(
+            root_cause(vec![WeirError::killed("edge")])
+                .expect("one")
+                .fault(),
+            Fault::Killed
+        );
         assert!(root_cause(vec![]).is_none());
     }
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 
 use actix::Addr;
 use serde_json::Value;
-use weir_state::{CheckpointLog, Clock, Epoch, Manifest, Plan, SnapshotRef, SourceRange};
+use weir_state::{
+    CheckpointLog, Clock, Epoch, Manifest, Plan, Retention, SnapshotRef, SourceRange,
+};
 
 use crate::error::{Result, WeirError};
 use crate::failpoint::FailPoints;
@@ -21,6 +23,9 @@ use crate::task::{BeginEpoch, TaskAck, TaskActor};
 use crate::topology::SharedSource;
 use crate::trigger::Trigger;
 use crate::watermark::{WatermarkTracker, merge_event_times};
+
+/// Epochs between two looks for old files of the checkpoint.
+const PRUNE_EVERY: u64 = 16;
 
 /// A source and its subtasks.
 pub(crate) struct SourceSlot {
@@ -65,7 +70,7 @@ struct OpenEpoch {
 /// All a generation needs to run epochs.
 pub(crate) struct Executor {
     pub(crate) shared: Arc<QueryShared>,
-    pub(crate) log: CheckpointLog,
+    pub(crate) log: Arc<CheckpointLog>,
     pub(crate) generation: u64,
     pub(crate) sources: Vec<SourceSlot>,
     pub(crate) sinks: Vec<SinkSlot>,
@@ -92,10 +97,13 @@ impl Timing {
 }
 
 impl Executor {
-    #[allow(clippy::too_many_arguments, reason = "the parts of a generation, named once where it is built")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the parts of a generation, named once where it is built"
+    )]
     pub(crate) fn new(
         shared: Arc<QueryShared>,
-        log: CheckpointLog,
+        log: Arc<CheckpointLog>,
         generation: u64,
         sources: Vec<SourceSlot>,
         sinks: Vec<SinkSlot>,
@@ -104,7 +112,18 @@ impl Executor {
         parallelism: BTreeMap<String, u32>,
     ) -> Self {
         let timing = Timing::default();
-        Self { shared, log, generation, sources, sinks, watermarks, watermark_ms, parallelism, timing, open: None }
+        Self {
+            shared,
+            log,
+            generation,
+            sources,
+            sinks,
+            watermarks,
+            watermark_ms,
+            parallelism,
+            timing,
+            open: None,
+        }
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
@@ -139,7 +158,9 @@ impl Executor {
             Action::Publish(epoch) => ("commitOffsets", self.publish(epoch).await?),
             Action::Announce(epoch) => return self.announce(epoch).await.map(|()| Done::Announced),
             Action::Schedule { .. } | Action::Finish => {
-                return Err(WeirError::internal("scheduling and finishing are the coordinator's own actions"));
+                return Err(WeirError::internal(
+                    "scheduling and finishing are the coordinator's own actions",
+                ));
             }
         };
         self.timing.add(phase, clock.as_ref(), since);
@@ -149,7 +170,9 @@ impl Executor {
     fn open(&mut self, epoch: Epoch) -> Result<&mut OpenEpoch> {
         match &mut self.open {
             Some(open) if open.plan.epoch == epoch => Ok(open),
-            _ => Err(WeirError::internal(format!("epoch {epoch} is not the open one"))),
+            _ => Err(WeirError::internal(format!(
+                "epoch {epoch} is not the open one"
+            ))),
         }
     }
 
@@ -157,13 +180,24 @@ impl Executor {
         self.start_trigger();
         self.failpoints().hit("plan:before")?;
         let once = self.shared.config.trigger == Trigger::Once;
-        let admission = if once { Admission::Everything } else { Admission::Limited };
+        let admission = if once {
+            Admission::Everything
+        } else {
+            Admission::Limited
+        };
         let mut ranges = Vec::with_capacity(self.sources.len());
         let mut work = false;
         for slot in &mut self.sources {
-            self.shared.set_status(format!("Getting offsets from {}", slot.description), false, true);
+            self.shared.set_status(
+                format!("Getting offsets from {}", slot.description),
+                false,
+                true,
+            );
             let mut source = slot.source.lock().await;
-            let latest = source.latest(slot.position.as_ref(), admission).await.map_err(|error| error.at(&slot.uid, 0))?;
+            let latest = source
+                .latest(slot.position.as_ref(), admission)
+                .await
+                .map_err(|error| error.at(&slot.uid, 0))?;
             let end = latest.or_else(|| slot.position.clone());
             work |= end != slot.position;
             ranges.push(SourceRange {
@@ -201,7 +235,10 @@ impl Executor {
             failpoints.hit("source-log:before")?;
             if let Some(end) = offset(&range.end) {
                 let mut source = slot.source.lock().await;
-                source.log(epoch, range.start.as_ref(), end).await.map_err(|error| error.at(&slot.uid, 0))?;
+                source
+                    .log(epoch, range.start.as_ref(), end)
+                    .await
+                    .map_err(|error| error.at(&slot.uid, 0))?;
             }
         }
         failpoints.hit("plan-log:before")?;
@@ -216,7 +253,9 @@ impl Executor {
         let plan = self.open(epoch)?.plan.clone();
         let mut counts = Vec::with_capacity(self.sources.len());
         for slot in &mut self.sources {
-            let range = plan.source(&slot.uid).ok_or_else(|| missing_range(&slot.uid, epoch))?;
+            let range = plan
+                .source(&slot.uid)
+                .ok_or_else(|| missing_range(&slot.uid, epoch))?;
             let end = offset(&range.end).cloned();
             let splits = match &end {
                 Some(end) if Some(end) != range.start.as_ref() => {
@@ -228,7 +267,11 @@ impl Executor {
             };
             counts.push(splits.len());
             for (actor, splits) in slot.actors.iter().zip(assign(splits, slot.actors.len())) {
-                actor.do_send(BeginEpoch { epoch, watermark_ms: plan.watermark_ms, splits });
+                actor.do_send(BeginEpoch {
+                    epoch,
+                    watermark_ms: plan.watermark_ms,
+                    splits,
+                });
             }
             slot.position = end;
         }
@@ -243,17 +286,31 @@ impl Executor {
             failpoints.hit("sink-commit:before")?;
             let mut parts: Vec<_> = acks.iter().filter(|ack| ack.id.task == slot.task).collect();
             parts.sort_by_key(|ack| ack.id.subtask);
-            let committables: Vec<Value> = parts.into_iter().filter_map(|ack| ack.committable.clone()).collect();
-            let outcome = slot.committer.commit(epoch, committables).await.map_err(|error| error.at(&slot.uid, 0))?;
+            let committables: Vec<Value> = parts
+                .into_iter()
+                .filter_map(|ack| ack.committable.clone())
+                .collect();
+            let outcome = slot
+                .committer
+                .commit(epoch, committables)
+                .await
+                .map_err(|error| error.at(&slot.uid, 0))?;
             failpoints.hit("sink-commit:after")?;
             if outcome == CommitOutcome::AlreadyCommitted {
                 tracing::info!(sink = %slot.description, %epoch, "the sink holds this epoch already, replayed output discarded");
             }
         }
-        let outcome_rows: Vec<(String, u64)> = self.sinks.iter().map(|slot| (slot.uid.clone(), written(&acks, slot.task))).collect();
+        let outcome_rows: Vec<(String, u64)> = self
+            .sinks
+            .iter()
+            .map(|slot| (slot.uid.clone(), written(&acks, slot.task)))
+            .collect();
         let open = self.open(epoch)?;
         open.next_watermark_ms = generation_watermark;
-        open.summaries = outcome_rows.into_iter().map(|(uid, rows)| (uid, serde_json::json!({ "rows": rows }))).collect();
+        open.summaries = outcome_rows
+            .into_iter()
+            .map(|(uid, rows)| (uid, serde_json::json!({ "rows": rows })))
+            .collect();
         open.acks = acks;
         Ok(Done::SinksCommitted)
     }
@@ -283,16 +340,19 @@ impl Executor {
 
     async fn announce(&mut self, epoch: Epoch) -> Result<()> {
         self.failpoints().hit("announce:before")?;
-        let open = self.open.take().ok_or_else(|| WeirError::internal("no epoch to announce"))?;
+        let open = self
+            .open
+            .take()
+            .ok_or_else(|| WeirError::internal("no epoch to announce"))?;
         for (slot, range) in self.sources.iter().zip(&open.plan.sources) {
-            let Some(end) = offset(&range.end) else { continue };
+            let Some(end) = offset(&range.end) else {
+                continue;
+            };
             if let Err(error) = slot.source.lock().await.committed(epoch, end).await {
                 tracing::warn!(source = %slot.description, %epoch, %error, "the source could not tidy up after a committed epoch");
             }
         }
-        if let Err(error) = self.log.prune(self.shared.config.min_epochs_to_retain).await {
-            tracing::warn!(%epoch, %error, "old epochs could not be removed from the checkpoint");
-        }
+        self.prune(epoch).await;
         self.report_backlog().await;
         let progress = self.progress(&open).await;
         self.timing.previous_trigger_ms = Some(self.timing.trigger_ms);
@@ -300,14 +360,34 @@ impl Executor {
         self.failpoints().hit("announce:after")
     }
 
+    /// Removes old epochs now and then: it has to list the checkpoint, which is not worth doing for every epoch.
+    async fn prune(&self, epoch: Epoch) {
+        let Some(min_epochs) = std::num::NonZeroU64::new(self.shared.config.min_epochs_to_retain)
+        else {
+            return;
+        };
+        if epoch.0 % PRUNE_EVERY != 0 {
+            return;
+        }
+        if let Err(error) = self.log.prune(Retention { min_epochs }).await {
+            tracing::warn!(%epoch, %error, "old epochs could not be removed from the checkpoint");
+        }
+    }
+
     async fn progress(&self, open: &OpenEpoch) -> QueryProgress {
         let shared = &self.shared;
         let total = u64::try_from(self.clock().now_ms() - self.timing.trigger_ms).unwrap_or(0);
-        let since_previous = self.timing.previous_trigger_ms.map_or(0, |previous| self.timing.trigger_ms - previous);
+        let since_previous = self
+            .timing
+            .previous_trigger_ms
+            .map_or(0, |previous| self.timing.trigger_ms - previous);
         let since_previous = u64::try_from(since_previous).unwrap_or(0);
         let mut sources = Vec::with_capacity(self.sources.len());
         for (index, slot) in self.sources.iter().enumerate() {
-            sources.push(self.source_progress(open, index, slot, since_previous, total).await);
+            sources.push(
+                self.source_progress(open, index, slot, since_previous, total)
+                    .await,
+            );
         }
         let rows: u64 = sources.iter().map(|source| source.num_input_rows).sum();
         QueryProgress {
@@ -331,15 +411,26 @@ impl Executor {
 
     /// Whole milliseconds by phase; running the epoch is what the other phases leave of the whole.
     fn durations(&self, total: u64) -> BTreeMap<String, u64> {
-        let mut durations: BTreeMap<String, u64> =
-            self.timing.durations.iter().map(|(phase, ms)| (phase.clone(), ms.round() as u64)).collect();
+        let mut durations: BTreeMap<String, u64> = self
+            .timing
+            .durations
+            .iter()
+            .map(|(phase, ms)| (phase.clone(), ms.round() as u64))
+            .collect();
         let known: u64 = durations.values().sum();
         durations.insert("addBatch".to_owned(), total.saturating_sub(known));
         durations.insert("triggerExecution".to_owned(), total);
         durations
     }
 
-    async fn source_progress(&self, open: &OpenEpoch, index: usize, slot: &SourceSlot, since: u64, total: u64) -> SourceProgress {
+    async fn source_progress(
+        &self,
+        open: &OpenEpoch,
+        index: usize,
+        slot: &SourceSlot,
+        since: u64,
+        total: u64,
+    ) -> SourceProgress {
         let acks = || open.acks.iter().filter(|ack| ack.id.task == slot.task);
         let rows: u64 = acks().map(|ack| ack.rows).sum();
         let bad: u64 = acks().map(|ack| ack.bad_records).sum();
@@ -365,16 +456,25 @@ impl Executor {
     fn sink_progress(&self, open: &OpenEpoch) -> SinkProgress {
         let slot = self.sinks.first();
         SinkProgress {
-            description: slot.map(|slot| slot.description.clone()).unwrap_or_default(),
+            description: slot
+                .map(|slot| slot.description.clone())
+                .unwrap_or_default(),
             num_output_rows: slot.map_or(0, |slot| written(&open.acks, slot.task)),
-            metrics: slot.map(|slot| ("delivery".to_owned(), slot.delivery.clone())).into_iter().collect(),
+            metrics: slot
+                .map(|slot| ("delivery".to_owned(), slot.delivery.clone()))
+                .into_iter()
+                .collect(),
         }
     }
 
     /// Nothing has arrived for a while.
     pub(crate) fn announce_idle(&self) {
         let timestamp = iso(self.clock().now_ms());
-        self.shared.emit(&QueryEvent::Idle { id: self.shared.id(), run_id: self.shared.run_id, timestamp });
+        self.shared.emit(&QueryEvent::Idle {
+            id: self.shared.id(),
+            run_id: self.shared.run_id,
+            timestamp,
+        });
     }
 
     /// True once the user asked the query to end.
@@ -386,7 +486,13 @@ impl Executor {
 impl OpenEpoch {
     fn new(plan: Plan) -> Self {
         let next_watermark_ms = plan.watermark_ms;
-        Self { plan, acks: Vec::new(), summaries: BTreeMap::new(), splits: Vec::new(), next_watermark_ms }
+        Self {
+            plan,
+            acks: Vec::new(),
+            summaries: BTreeMap::new(),
+            splits: Vec::new(),
+            next_watermark_ms,
+        }
     }
 }
 
@@ -396,17 +502,26 @@ fn offset(value: &Value) -> Option<&Offset> {
 }
 
 fn missing_range(uid: &str, epoch: Epoch) -> WeirError {
-    WeirError::new(crate::error::Fault::Checkpoint, format!("the plan of epoch {epoch} has no range for source '{uid}'"))
+    WeirError::new(
+        crate::error::Fault::Checkpoint,
+        format!("the plan of epoch {epoch} has no range for source '{uid}'"),
+    )
 }
 
 fn written(acks: &[TaskAck], task: usize) -> u64 {
-    acks.iter().filter(|ack| ack.id.task == task).map(|ack| ack.rows).sum()
+    acks.iter()
+        .filter(|ack| ack.id.task == task)
+        .map(|ack| ack.rows)
+        .sum()
 }
 
 fn snapshots(acks: &[TaskAck]) -> BTreeMap<String, Vec<SnapshotRef>> {
     let mut snapshots: BTreeMap<String, Vec<SnapshotRef>> = BTreeMap::new();
     for (uid, reference) in acks.iter().flat_map(|ack| &ack.snapshots) {
-        snapshots.entry(uid.clone()).or_default().push(reference.clone());
+        snapshots
+            .entry(uid.clone())
+            .or_default()
+            .push(reference.clone());
     }
     for references in snapshots.values_mut() {
         references.sort_by_key(|reference| reference.subtask);
@@ -415,13 +530,25 @@ fn snapshots(acks: &[TaskAck]) -> BTreeMap<String, Vec<SnapshotRef>> {
 }
 
 fn event_time(open: &OpenEpoch) -> BTreeMap<String, String> {
-    let merged = open.acks.iter().flat_map(|ack| &ack.event_times).map(|(_, stats)| *stats).reduce(merge_event_times);
+    let merged = open
+        .acks
+        .iter()
+        .flat_map(|ack| &ack.event_times)
+        .map(|(_, stats)| *stats)
+        .reduce(merge_event_times);
     let mut fields = BTreeMap::new();
     let defines_watermark = merged.is_some() || open.plan.watermark_ms > 0;
     if defines_watermark {
         fields.insert("watermark".to_owned(), iso(open.plan.watermark_ms));
     }
-    if let Some(EventTimeStats { min_ms, max_ms, sum_ms, count, .. }) = merged {
+    if let Some(EventTimeStats {
+        min_ms,
+        max_ms,
+        sum_ms,
+        count,
+        ..
+    }) = merged
+    {
         fields.insert("min".to_owned(), iso(min_ms));
         fields.insert("max".to_owned(), iso(max_ms));
         fields.insert("avg".to_owned(), iso((sum_ms / count.max(1) as f64) as i64));
@@ -437,7 +564,9 @@ fn assign(splits: Vec<Split>, subtasks: usize) -> Vec<Vec<(u32, Split)>> {
     let mut load = vec![0_u64; subtasks];
     let mut assigned = vec![Vec::new(); subtasks];
     for (index, split) in by_weight {
-        let lightest = (0..subtasks).min_by_key(|subtask| (load[*subtask], *subtask)).unwrap_or(0);
+        let lightest = (0..subtasks)
+            .min_by_key(|subtask| (load[*subtask], *subtask))
+            .unwrap_or(0);
         load[lightest] += split.weight.max(1);
         assigned[lightest].push((index, split));
     }
@@ -452,13 +581,20 @@ mod tests {
     use super::*;
 
     fn split(weight: u64) -> Split {
-        Split { name: format!("s{weight}"), payload: Value::Null, weight }
+        Split {
+            name: format!("s{weight}"),
+            payload: Value::Null,
+            weight,
+        }
     }
 
     #[test]
     fn splits_are_spread_by_weight_and_read_in_plan_order() {
         let assigned = assign(vec![split(5), split(1), split(4), split(2)], 2);
-        let weights: Vec<Vec<u64>> = assigned.iter().map(|splits| splits.iter().map(|(_, s)| s.weight).collect()).collect();
+        let weights: Vec<Vec<u64>> = assigned
+            .iter()
+            .map(|splits| splits.iter().map(|(_, s)| s.weight).collect())
+            .collect();
         assert_eq!(weights, [vec![5, 1], vec![4, 2]]);
     }
 

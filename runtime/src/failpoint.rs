@@ -32,7 +32,11 @@ impl Default for FailPoints {
 
 impl FailPoints {
     fn with(mode: Mode) -> Self {
-        Self { mode, hits: AtomicU64::new(0), names: Mutex::default() }
+        Self {
+            mode,
+            hits: AtomicU64::new(0),
+            names: Mutex::default(),
+        }
     }
 
     /// Counts and names the places that are passed.
@@ -61,10 +65,16 @@ impl FailPoints {
         let hit = self.hits.fetch_add(1, Ordering::SeqCst);
         match self.mode {
             Mode::Record => {
-                self.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(name);
+                self.names
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner)
+                    .push(name);
                 Ok(())
             }
-            Mode::CrashAt(k) if hit >= k => Err(WeirError::new(Fault::Crash, format!("injected crash {k} at '{name}'"))),
+            Mode::CrashAt(k) if hit >= k => Err(WeirError::new(
+                Fault::Crash,
+                format!("injected crash {k} at '{name}'"),
+            )),
             Mode::AbortAt(k) if hit >= k => std::process::abort(),
             _ => Ok(()),
         }
@@ -77,7 +87,10 @@ impl FailPoints {
 
     /// Names of the places passed, in order (only when recording).
     pub fn names(&self) -> Vec<&'static str> {
-        self.names.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.names
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clone()
     }
 }
 

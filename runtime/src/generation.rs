@@ -22,7 +22,9 @@ use crate::source::{SourceContext, WakeHandle};
 use crate::task::inputs::{Input, Inputs};
 use crate::task::outputs::{Output, Outputs};
 use crate::task::reader::ReaderThread;
-use crate::task::{Finish, Kill, Task, TaskActor, TaskEnv, chain::ChainTask, sink::SinkTask, source::SourceTask};
+use crate::task::{
+    Finish, Kill, Task, TaskActor, TaskEnv, chain::ChainTask, sink::SinkTask, source::SourceTask,
+};
 use crate::topology::{NodeKind, SharedSource, Topology};
 use crate::watermark::WatermarkTracker;
 
@@ -31,7 +33,7 @@ const END_GRACE: Duration = Duration::from_secs(10);
 
 /// What the checkpoint says about where to go on.
 pub(crate) struct Recovered {
-    pub(crate) log: CheckpointLog,
+    pub(crate) log: Arc<CheckpointLog>,
     pub(crate) location: CheckpointLocation,
     pub(crate) generation: u64,
     pub(crate) query_id: uuid::Uuid,
@@ -55,12 +57,18 @@ impl Generation {
     pub(crate) async fn shut_down(mut self, orderly: bool) {
         if orderly {
             self.actors.iter().for_each(|actor| actor.do_send(Finish));
-            if tokio::time::timeout(END_GRACE, self.alive.recv()).await.is_ok() {
+            if tokio::time::timeout(END_GRACE, self.alive.recv())
+                .await
+                .is_ok()
+            {
                 return;
             }
         }
         self.actors.iter().for_each(|actor| actor.do_send(Kill));
-        if tokio::time::timeout(END_GRACE, self.alive.recv()).await.is_err() {
+        if tokio::time::timeout(END_GRACE, self.alive.recv())
+            .await
+            .is_err()
+        {
             tracing::warn!("a task did not end in time; a reader or sink blocks");
         }
     }
@@ -78,12 +86,21 @@ pub(crate) async fn start(
     let sinks = builder.open_sinks().await?;
     builder.open_sources().await?;
     builder.spawn_tasks().await?;
-    let Builder { layout, actors, alive, .. } = builder;
+    let Builder {
+        layout,
+        actors,
+        alive,
+        ..
+    } = builder;
     let actor_list: Vec<_> = actors.values().cloned().collect();
     let sources = source_slots(topology, &layout, &actors, &recovered);
     let executor = executor(topology, shared, &recovered, &layout, sources, sinks);
     let (ended_sender, ended) = oneshot::channel();
-    let protocol = Protocol::new(shared.config.trigger, actors.keys().copied().collect::<BTreeSet<_>>(), recovered.next_epoch);
+    let protocol = Protocol::new(
+        shared.config.trigger,
+        actors.keys().copied().collect::<BTreeSet<_>>(),
+        recovered.next_epoch,
+    );
     let coordinator = match recovered.replay {
         None => Coordinator::new(protocol, executor, false, ended_sender),
         Some(plan) => {
@@ -92,7 +109,12 @@ pub(crate) async fn start(
             Coordinator::new(protocol, executor, true, ended_sender)
         }
     };
-    Ok(Generation { coordinator: context.run(coordinator), ended, actors: actor_list, alive })
+    Ok(Generation {
+        coordinator: context.run(coordinator),
+        ended,
+        actors: actor_list,
+        alive,
+    })
 }
 
 fn executor(
@@ -103,13 +125,32 @@ fn executor(
     sources: Vec<SourceSlot>,
     sinks: Vec<SinkSlot>,
 ) -> Executor {
-    let watermark_ms = recovered.last.as_ref().map_or(0, |(manifest, _)| manifest.next_watermark_ms);
-    let definers = topology.nodes.iter().filter(|node| matches!(&node.kind, NodeKind::Operator(spec) if spec.event_time));
+    let watermark_ms = recovered
+        .last
+        .as_ref()
+        .map_or(0, |(manifest, _)| manifest.next_watermark_ms);
+    let definers = topology
+        .nodes
+        .iter()
+        .filter(|node| matches!(&node.kind, NodeKind::Operator(spec) if spec.event_time));
     let uids: Vec<String> = definers.map(|node| node.uid.clone()).collect();
     let watermarks = WatermarkTracker::new(shared.config.watermark_policy, uids, watermark_ms);
-    let parallelism = layout.tasks.iter().map(|task| (task.uid.clone(), task.parallelism as u32)).collect();
-    let log = recovered.log.clone();
-    Executor::new(Arc::clone(shared), log, recovered.generation, sources, sinks, watermarks, watermark_ms, parallelism)
+    let parallelism = layout
+        .tasks
+        .iter()
+        .map(|task| (task.uid.clone(), task.parallelism as u32))
+        .collect();
+    let log = Arc::clone(&recovered.log);
+    Executor::new(
+        Arc::clone(shared),
+        log,
+        recovered.generation,
+        sources,
+        sinks,
+        watermarks,
+        watermark_ms,
+        parallelism,
+    )
 }
 
 fn source_slots(
@@ -120,9 +161,19 @@ fn source_slots(
 ) -> Vec<SourceSlot> {
     let mut slots = Vec::new();
     for (task, task_layout) in layout.tasks.iter().enumerate() {
-        let Role::Source(node) = task_layout.role else { continue };
-        let NodeKind::Source { source, description, .. } = &topology.nodes[node].kind else { continue };
-        let subtasks = (0..task_layout.parallelism).filter_map(|subtask| actors.get(&SubtaskId { task, subtask }).cloned());
+        let Role::Source(node) = task_layout.role else {
+            continue;
+        };
+        let NodeKind::Source {
+            source,
+            description,
+            ..
+        } = &topology.nodes[node].kind
+        else {
+            continue;
+        };
+        let subtasks = (0..task_layout.parallelism)
+            .filter_map(|subtask| actors.get(&SubtaskId { task, subtask }).cloned());
         slots.push(SourceSlot {
             uid: task_layout.uid.clone(),
             description: description.clone(),
@@ -138,7 +189,9 @@ fn source_slots(
 /// Where the last committed epoch ended for a source.
 fn committed_offset(recovered: &Recovered, uid: &str) -> Option<serde_json::Value> {
     let (_, plan) = recovered.last.as_ref()?;
-    plan.source(uid).map(|range| range.end.clone()).filter(|end| !end.is_null())
+    plan.source(uid)
+        .map(|range| range.end.clone())
+        .filter(|end| !end.is_null())
 }
 
 struct Builder<'a> {
@@ -177,7 +230,10 @@ impl<'a> Builder<'a> {
             arbiters,
             coordinator,
             layout: Layout::new(topology, shared.config.parallelism.max(1)),
-            snapshots: Arc::new(SnapshotStore::new(recovered.location.clone(), recovered.generation)),
+            snapshots: Arc::new(SnapshotStore::new(
+                recovered.location.clone(),
+                recovered.generation,
+            )),
             actors: BTreeMap::new(),
             alive_token,
             alive,
@@ -192,7 +248,11 @@ impl<'a> Builder<'a> {
             schema: Arc::clone(&self.topology.nodes[node].schema),
             mode: self.topology.mode,
             parallelism,
-            committed_epoch: self.recovered.last.as_ref().map(|(manifest, _)| manifest.epoch),
+            committed_epoch: self
+                .recovered
+                .last
+                .as_ref()
+                .map(|(manifest, _)| manifest.epoch),
             clock: Arc::clone(&self.shared.config.clock),
             failpoints: Arc::clone(&self.shared.config.failpoints),
         }
@@ -208,27 +268,44 @@ impl<'a> Builder<'a> {
     async fn open_sinks(&self) -> Result<Vec<SinkSlot>> {
         let mut slots = Vec::new();
         for (task, layout) in self.layout.tasks.iter().enumerate() {
-            let Role::Sink(node) = layout.role else { continue };
+            let Role::Sink(node) = layout.role else {
+                continue;
+            };
             let sink = self.sink(node)?;
             let context = self.sink_context(node, layout.parallelism);
-            sink.open(&context).await.map_err(|error| error.at(&layout.uid, 0))?;
+            sink.open(&context)
+                .await
+                .map_err(|error| error.at(&layout.uid, 0))?;
             slots.push(SinkSlot {
                 uid: layout.uid.clone(),
                 description: sink.description(),
                 delivery: sink.delivery().to_string(),
                 task,
-                committer: sink.committer(&context).map_err(|error| error.at(&layout.uid, 0))?,
+                committer: sink
+                    .committer(&context)
+                    .map_err(|error| error.at(&layout.uid, 0))?,
             });
         }
         Ok(slots)
     }
 
     async fn open_sources(&self) -> Result<()> {
-        let committed_epoch = self.recovered.last.as_ref().map(|(manifest, _)| manifest.epoch);
-        let planned_epoch = self.recovered.replay.as_ref().map(|plan| plan.epoch).or(committed_epoch);
+        let committed_epoch = self
+            .recovered
+            .last
+            .as_ref()
+            .map(|(manifest, _)| manifest.epoch);
+        let planned_epoch = self
+            .recovered
+            .replay
+            .as_ref()
+            .map(|plan| plan.epoch)
+            .or(committed_epoch);
         let mut index = 0;
         for layout in &self.layout.tasks {
-            let Role::Source(node) = layout.role else { continue };
+            let Role::Source(node) = layout.role else {
+                continue;
+            };
             let coordinator = self.coordinator.clone();
             let context = SourceContext {
                 uid: layout.uid.clone(),
@@ -243,9 +320,15 @@ impl<'a> Builder<'a> {
             };
             index += 1;
             let mut source = self.source(node)?.lock().await;
-            source.open(context).await.map_err(|error| error.at(&layout.uid, 0))?;
+            source
+                .open(context)
+                .await
+                .map_err(|error| error.at(&layout.uid, 0))?;
             if self.shared.config.trigger.is_bounded() {
-                source.fix_end().await.map_err(|error| error.at(&layout.uid, 0))?;
+                source
+                    .fix_end()
+                    .await
+                    .map_err(|error| error.at(&layout.uid, 0))?;
             }
         }
         Ok(())
@@ -269,7 +352,8 @@ impl<'a> Builder<'a> {
                 let work = self.task(id, inputs, outputs).await?;
                 let arbiter = &self.arbiters[subtask % self.arbiters.len()];
                 let token = self.alive_token.clone();
-                let actor = TaskActor::start_in_arbiter(arbiter, move |_| TaskActor::new(work, token));
+                let actor =
+                    TaskActor::start_in_arbiter(arbiter, move |_| TaskActor::new(work, token));
                 self.actors.insert(id, actor);
             }
         }
@@ -290,19 +374,42 @@ impl<'a> Builder<'a> {
         match layout.role {
             Role::Sink(node) => {
                 let context = self.sink_context(node, layout.parallelism);
-                let writer = self.sink(node)?.writer(&context, id.subtask).map_err(|e| e.at(&layout.uid, id.subtask))?;
-                Ok(Task::Sink(SinkTask { env, inputs: Inputs::new(inputs), writer }))
+                let writer = self
+                    .sink(node)?
+                    .writer(&context, id.subtask)
+                    .map_err(|e| e.at(&layout.uid, id.subtask))?;
+                Ok(Task::Sink(SinkTask {
+                    env,
+                    inputs: Inputs::new(inputs),
+                    writer,
+                }))
             }
             Role::Chain => {
                 let chain = self.chain(layout, id.subtask).await?;
-                Ok(Task::Chain(ChainTask { env, inputs: Inputs::new(inputs), chain, outputs }))
+                Ok(Task::Chain(ChainTask {
+                    env,
+                    inputs: Inputs::new(inputs),
+                    chain,
+                    outputs,
+                }))
             }
             Role::Source(node) => {
-                let reader = self.source(node)?.lock().await.reader(id.subtask).map_err(|e| e.at(&layout.uid, id.subtask))?;
+                let reader = self
+                    .source(node)?
+                    .lock()
+                    .await
+                    .reader(id.subtask)
+                    .map_err(|e| e.at(&layout.uid, id.subtask))?;
                 let name = format!("weir-{}-{}", layout.uid, id.subtask);
                 let reader = ReaderThread::spawn(name, reader, self.alive_token.clone())?;
                 let chain = self.chain(layout, id.subtask).await?;
-                Ok(Task::Source(SourceTask::new(env, node as u32, reader, chain, outputs)))
+                Ok(Task::Source(SourceTask::new(
+                    env,
+                    node as u32,
+                    reader,
+                    chain,
+                    outputs,
+                )))
             }
         }
     }
@@ -312,10 +419,17 @@ impl<'a> Builder<'a> {
         for (uid, metrics) in chain.metrics() {
             self.shared.metrics.add_operator(uid, subtask, metrics);
         }
-        let Some((manifest, _)) = &self.recovered.last else { return Ok(chain) };
+        let Some((manifest, _)) = &self.recovered.last else {
+            return Ok(chain);
+        };
         for (uid, _) in &layout.operators {
-            let Some(references) = manifest.snapshots.get(uid) else { continue };
-            let before = manifest.parallelism.get(&layout.uid).map_or(references.len(), |subtasks| *subtasks as usize);
+            let Some(references) = manifest.snapshots.get(uid) else {
+                continue;
+            };
+            let before = manifest
+                .parallelism
+                .get(&layout.uid)
+                .map_or(references.len(), |subtasks| *subtasks as usize);
             if before != layout.parallelism {
                 return Err(WeirError::new(
                     Fault::Checkpoint,
@@ -325,7 +439,10 @@ impl<'a> Builder<'a> {
                     ),
                 ));
             }
-            for reference in references.iter().filter(|reference| reference.subtask as usize == subtask) {
+            for reference in references
+                .iter()
+                .filter(|reference| reference.subtask as usize == subtask)
+            {
                 let bytes = self.snapshots.read(reference).await?;
                 chain.restore(uid, &bytes)?;
             }
@@ -338,11 +455,20 @@ impl<'a> Builder<'a> {
         for (to, layout) in self.layout.tasks.iter().enumerate() {
             for (index, link) in layout.inputs.iter().enumerate() {
                 for subtask in 0..self.layout.tasks[link.from].parallelism {
-                    let from = SubtaskId { task: link.from, subtask };
-                    let senders = self.edges(from, to, &link.partitioning, index, &mut wiring.inputs);
-                    let schema = &self.topology.nodes[self.layout.tasks[link.from].last_node].schema;
-                    let partitioner = Partitioner::new(&link.partitioning, schema, subtask, layout.parallelism)?;
-                    wiring.outputs.entry(from).or_default().push(Output { partitioner, senders });
+                    let from = SubtaskId {
+                        task: link.from,
+                        subtask,
+                    };
+                    let senders =
+                        self.edges(from, to, &link.partitioning, index, &mut wiring.inputs);
+                    let schema =
+                        &self.topology.nodes[self.layout.tasks[link.from].last_node].schema;
+                    let partitioner =
+                        Partitioner::new(&link.partitioning, schema, subtask, layout.parallelism)?;
+                    wiring.outputs.entry(from).or_default().push(Output {
+                        partitioner,
+                        senders,
+                    });
                 }
             }
         }
@@ -365,10 +491,19 @@ impl<'a> Builder<'a> {
                 senders.push(None);
                 continue;
             }
-            let (sender, receiver): (_, EdgeReceiver) = edge(self.shared.config.edge_budget);
-            let name = format!("{}[{}] -> {}[{subtask}]", source.uid, from.subtask, target.uid);
+            let (sender, receiver): (_, EdgeReceiver) = edge(
+                self.shared.config.edge_budget,
+                Arc::clone(&self.shared.config.clock),
+            );
+            let name = format!(
+                "{}[{}] -> {}[{subtask}]",
+                source.uid, from.subtask, target.uid
+            );
             self.shared.metrics.add_edge(name, receiver.metrics());
-            inputs.entry(SubtaskId { task: to, subtask }).or_default().push(Input { receiver, index });
+            inputs
+                .entry(SubtaskId { task: to, subtask })
+                .or_default()
+                .push(Input { receiver, index });
             senders.push(Some(sender));
         }
         senders

@@ -57,13 +57,21 @@ impl Layout {
         layout
     }
 
-    fn place(&mut self, topology: &Topology, index: usize, parallelism: usize, task_of: &[usize]) -> TaskIndex {
+    fn place(
+        &mut self,
+        topology: &Topology,
+        index: usize,
+        parallelism: usize,
+        task_of: &[usize],
+    ) -> TaskIndex {
         let node = &topology.nodes[index];
         let subtasks = self.subtasks(topology, index, parallelism, task_of);
         if let NodeKind::Operator(spec) = &node.kind
             && let Some(task) = self.fusable(topology, index, subtasks, task_of)
         {
-            self.tasks[task].operators.push((node.uid.clone(), spec.clone()));
+            self.tasks[task]
+                .operators
+                .push((node.uid.clone(), spec.clone()));
             self.tasks[task].last_node = index;
             return task;
         }
@@ -74,45 +82,91 @@ impl Layout {
         };
         let inputs = node.inputs.iter().map(|input| {
             let from = task_of[input.node];
-            LinkLayout { from, partitioning: self.effective(&input.partitioning, from, subtasks) }
+            LinkLayout {
+                from,
+                partitioning: self.effective(&input.partitioning, from, subtasks),
+            }
         });
         let inputs = inputs.collect();
-        self.tasks.push(TaskLayout { uid: node.uid.clone(), role, operators, parallelism: subtasks, inputs, last_node: index });
+        self.tasks.push(TaskLayout {
+            uid: node.uid.clone(),
+            role,
+            operators,
+            parallelism: subtasks,
+            inputs,
+            last_node: index,
+        });
         self.tasks.len() - 1
     }
 
     /// `Forward` needs equal numbers of subtasks on both sides.
-    fn effective(&self, partitioning: &Partitioning, from: TaskIndex, subtasks: usize) -> Partitioning {
+    fn effective(
+        &self,
+        partitioning: &Partitioning,
+        from: TaskIndex,
+        subtasks: usize,
+    ) -> Partitioning {
         if *partitioning == Partitioning::Forward && self.tasks[from].parallelism != subtasks {
-            return if subtasks == 1 { Partitioning::Single } else { Partitioning::RoundRobin };
+            return if subtasks == 1 {
+                Partitioning::Single
+            } else {
+                Partitioning::RoundRobin
+            };
         }
         partitioning.clone()
     }
 
-    fn subtasks(&self, topology: &Topology, index: usize, parallelism: usize, task_of: &[usize]) -> usize {
+    fn subtasks(
+        &self,
+        topology: &Topology,
+        index: usize,
+        parallelism: usize,
+        task_of: &[usize],
+    ) -> usize {
         let node = &topology.nodes[index];
         let limit = match &node.kind {
-            NodeKind::Source { max_parallelism, .. } => *max_parallelism,
+            NodeKind::Source {
+                max_parallelism, ..
+            } => *max_parallelism,
             NodeKind::Sink(sink) => sink.max_parallelism(),
             NodeKind::Operator(_) => None,
         };
-        let forward = node.inputs.iter().find(|input| input.partitioning == Partitioning::Forward);
+        let forward = node
+            .inputs
+            .iter()
+            .find(|input| input.partitioning == Partitioning::Forward);
         let inherited = forward.map(|input| self.tasks[task_of[input.node]].parallelism);
-        let all_single = !node.inputs.is_empty() && node.inputs.iter().all(|input| input.partitioning == Partitioning::Single);
-        let wanted = node.parallelism.or(inherited).unwrap_or(if all_single { 1 } else { parallelism });
+        let all_single = !node.inputs.is_empty()
+            && node
+                .inputs
+                .iter()
+                .all(|input| input.partitioning == Partitioning::Single);
+        let wanted =
+            node.parallelism
+                .or(inherited)
+                .unwrap_or(if all_single { 1 } else { parallelism });
         wanted.min(limit.unwrap_or(usize::MAX)).max(1)
     }
 
-    fn fusable(&self, topology: &Topology, index: usize, subtasks: usize, task_of: &[usize]) -> Option<TaskIndex> {
-        let [input] = topology.nodes[index].inputs.as_slice() else { return None };
-        let readers = topology.nodes.iter().flat_map(|node| &node.inputs).filter(|other| other.node == input.node).count();
+    fn fusable(
+        &self,
+        topology: &Topology,
+        index: usize,
+        subtasks: usize,
+        task_of: &[usize],
+    ) -> Option<TaskIndex> {
+        let [input] = topology.nodes[index].inputs.as_slice() else {
+            return None;
+        };
+        let readers = topology
+            .nodes
+            .iter()
+            .flat_map(|node| &node.inputs)
+            .filter(|other| other.node == input.node)
+            .count();
         let task = task_of[input.node];
-        let same = self.tasks[task].parallelism == subtasks && !matches!(self.tasks[task].role, Role::Sink(_));
+        let same = self.tasks[task].parallelism == subtasks
+            && !matches!(self.tasks[task].role, Role::Sink(_));
         (input.partitioning == Partitioning::Forward && readers == 1 && same).then_some(task)
-    }
-
-    /// Number of subtasks of all tasks together.
-    pub(crate) fn subtask_count(&self) -> usize {
-        self.tasks.iter().map(|task| task.parallelism).sum()
     }
 }

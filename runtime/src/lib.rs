@@ -44,15 +44,21 @@ pub use failpoint::FailPoints;
 pub use listener::{QueryEvent, QueryListener, RecipientListener};
 pub use message::{Barrier, ChangelogMode, EpochBatch, Message, Origin, RowKind, Rows};
 pub use metrics::{EdgeCounts, QueryMetrics};
-pub use operator::{EventTimeStats, Operator, OperatorContext, OperatorCounts, OperatorMetrics, OperatorSpec, Outbox};
+pub use operator::{
+    EventTimeStats, Operator, OperatorContext, OperatorCounts, OperatorMetrics, OperatorSpec,
+    Outbox,
+};
 pub use partitioner::{KEY_GROUPS, Partitioning, key_group, subtask_of};
 pub use progress::{QueryProgress, QueryStatus, SinkProgress, SourceProgress};
 pub use protocol::{Action, Event, Protocol, SubtaskId};
 pub use query::StreamingQuery;
 pub use restart::RestartPolicy;
-pub use sink::{CommitOutcome, Committable, Delivery, OutputMode, Sink, SinkCommitter, SinkContext, SinkWriter};
+pub use sink::{
+    CommitOutcome, Committable, Delivery, OutputMode, Sink, SinkCommitter, SinkContext, SinkWriter,
+};
 pub use source::{
-    Admission, Backlog, Offset, Polled, ReaderCounts, Source, SourceContext, SourceReader, Split, WakeHandle, offset_as_u64,
+    Admission, Backlog, Offset, Polled, ReaderCounts, Source, SourceContext, SourceReader, Split,
+    WakeHandle, offset_as_u64,
 };
 pub use supervisor::{GetLastProgress, GetStatus, ProcessAllAvailable, QueryActor, Stop};
 pub use topology::{Input, Stream, Topology, TopologyBuilder};

@@ -29,7 +29,9 @@ impl TryFrom<u8> for RowKind {
             1 => Ok(Self::UpdateBefore),
             2 => Ok(Self::UpdateAfter),
             3 => Ok(Self::Delete),
-            other => Err(WeirError::internal(format!("row kind {other} does not exist, allowed: 0 to 3"))),
+            other => Err(WeirError::internal(format!(
+                "row kind {other} does not exist, allowed: 0 to 3"
+            ))),
         }
     }
 }
@@ -73,7 +75,10 @@ impl Rows {
         for kind in kinds.values() {
             RowKind::try_from(*kind)?;
         }
-        Ok(Self { batch, kinds: Some(kinds) })
+        Ok(Self {
+            batch,
+            kinds: Some(kinds),
+        })
     }
 
     /// The batch without the kinds.
@@ -95,7 +100,8 @@ impl Rows {
     pub fn kind(&self, row: usize) -> RowKind {
         match &self.kinds {
             None => RowKind::Insert,
-            Some(kinds) => RowKind::try_from(kinds.value(row)).expect("invariant: kinds are checked when the rows are made"),
+            Some(kinds) => RowKind::try_from(kinds.value(row))
+                .expect("invariant: kinds are checked when the rows are made"),
         }
     }
 
@@ -126,7 +132,10 @@ impl Rows {
                 batch.num_rows()
             )));
         }
-        Ok(Self { batch, kinds: self.kinds.clone() })
+        Ok(Self {
+            batch,
+            kinds: self.kinds.clone(),
+        })
     }
 
     /// The rows where `keep` is true; null counts as false.
@@ -135,8 +144,15 @@ impl Rows {
     /// If the arrow kernel refuses the lengths.
     pub fn filter(&self, keep: &BooleanArray) -> Result<Self> {
         let batch = arrow::compute::filter_record_batch(&self.batch, keep)?;
-        let kinds = self.kinds.as_ref().map(|kinds| arrow::compute::filter(kinds, keep)).transpose()?;
-        Ok(Self { batch, kinds: kinds.map(into_kinds) })
+        let kinds = self
+            .kinds
+            .as_ref()
+            .map(|kinds| arrow::compute::filter(kinds, keep))
+            .transpose()?;
+        Ok(Self {
+            batch,
+            kinds: kinds.map(into_kinds),
+        })
     }
 
     /// The rows at these indices, in this order.
@@ -145,8 +161,15 @@ impl Rows {
     /// If an index is out of bounds.
     pub fn take(&self, indices: &UInt32Array) -> Result<Self> {
         let batch = arrow::compute::take_record_batch(&self.batch, indices)?;
-        let kinds = self.kinds.as_ref().map(|kinds| arrow::compute::take(kinds, indices, None)).transpose()?;
-        Ok(Self { batch, kinds: kinds.map(into_kinds) })
+        let kinds = self
+            .kinds
+            .as_ref()
+            .map(|kinds| arrow::compute::take(kinds, indices, None))
+            .transpose()?;
+        Ok(Self {
+            batch,
+            kinds: kinds.map(into_kinds),
+        })
     }
 
     /// `length` rows from `offset`; shares memory.
@@ -218,16 +241,25 @@ mod tests {
 
     fn rows() -> Rows {
         let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, true)]));
-        let batch = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(vec![1, 2, 3]))]).expect("batch");
+        let batch = RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(vec![1, 2, 3]))])
+            .expect("batch");
         Rows::with_kinds(batch, UInt8Array::from(vec![0, 1, 2])).expect("rows")
     }
 
     #[test]
     fn kinds_follow_their_rows_through_filter_take_and_slice() {
-        let filtered = rows().filter(&BooleanArray::from(vec![Some(false), None, Some(true)])).expect("filter");
-        assert_eq!((filtered.num_rows(), filtered.kind(0)), (1, RowKind::UpdateAfter));
+        let filtered = rows()
+            .filter(&BooleanArray::from(vec![Some(false), None, Some(true)]))
+            .expect("filter");
+        assert_eq!(
+            (filtered.num_rows(), filtered.kind(0)),
+            (1, RowKind::UpdateAfter)
+        );
         let taken = rows().take(&UInt32Array::from(vec![2, 1])).expect("take");
-        assert_eq!((taken.kind(0), taken.kind(1)), (RowKind::UpdateAfter, RowKind::UpdateBefore));
+        assert_eq!(
+            (taken.kind(0), taken.kind(1)),
+            (RowKind::UpdateAfter, RowKind::UpdateBefore)
+        );
         assert_eq!(rows().slice(1, 1).kind(0), RowKind::UpdateBefore);
     }
 
@@ -240,8 +272,24 @@ mod tests {
 
     #[test]
     fn origins_sort_by_branch_source_split_sequence() {
-        let a = Origin { branch: 0, source: 0, split: 1, sequence: 0 };
-        let b = Origin { branch: 0, source: 0, split: 0, sequence: 9 };
-        assert!(b < a && a < Origin { branch: 1, ..Origin::default() });
+        let a = Origin {
+            branch: 0,
+            source: 0,
+            split: 1,
+            sequence: 0,
+        };
+        let b = Origin {
+            branch: 0,
+            source: 0,
+            split: 0,
+            sequence: 9,
+        };
+        assert!(
+            b < a
+                && a < Origin {
+                    branch: 1,
+                    ..Origin::default()
+                }
+        );
     }
 }

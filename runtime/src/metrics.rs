@@ -32,7 +32,9 @@ pub struct EdgeCounts {
 
 impl QueryMetrics {
     fn lock(&self) -> MutexGuard<'_, Registered> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     pub(crate) fn clear(&self) {
@@ -50,7 +52,11 @@ impl QueryMetrics {
     /// Row counters by (operator id, subtask), upstream first.
     pub fn operators(&self) -> Vec<(String, usize, OperatorCounts)> {
         let registered = self.lock();
-        registered.operators.iter().map(|(uid, subtask, metrics)| (uid.clone(), *subtask, metrics.snapshot())).collect()
+        registered
+            .operators
+            .iter()
+            .map(|(uid, subtask, metrics)| (uid.clone(), *subtask, metrics.snapshot()))
+            .collect()
     }
 
     /// Counters by edge.

@@ -134,7 +134,13 @@ pub trait Operator: Send {
     ///
     /// # Errors
     /// An error ends the generation; row-level trouble the user asked to tolerate is counted instead.
-    fn process(&mut self, input: usize, rows: Rows, context: &OperatorContext, out: &mut Outbox) -> Result<()>;
+    fn process(
+        &mut self,
+        input: usize,
+        rows: Rows,
+        context: &OperatorContext,
+        out: &mut Outbox,
+    ) -> Result<()>;
 
     /// The watermark moved to `context.watermark_ms`: emit and forget what it closes.
     ///
@@ -206,7 +212,10 @@ impl OperatorSpec {
             changelog: ChangelogMode::AppendOnly,
             event_time: false,
             schema: Arc::new(|inputs: &[SchemaRef]| {
-                inputs.first().cloned().ok_or_else(|| crate::error::WeirError::plan("an operator needs an input"))
+                inputs
+                    .first()
+                    .cloned()
+                    .ok_or_else(|| crate::error::WeirError::plan("an operator needs an input"))
             }),
             create: Arc::new(move |context| Ok(Box::new(create(context)?))),
         }
@@ -287,6 +296,9 @@ impl OperatorSpec {
 
 impl fmt::Debug for OperatorSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OperatorSpec").field("kind", &self.kind).field("params", &self.params).finish_non_exhaustive()
+        f.debug_struct("OperatorSpec")
+            .field("kind", &self.kind)
+            .field("params", &self.params)
+            .finish_non_exhaustive()
     }
 }

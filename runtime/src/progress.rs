@@ -11,8 +11,10 @@ use uuid::Uuid;
 #[serde(rename_all = "camelCase")]
 pub struct QueryProgress {
     /// Id of the query; stays the same over restarts.
+    #[serde(serialize_with = "as_text")]
     pub id: Uuid,
     /// Id of this run.
+    #[serde(serialize_with = "as_text")]
     pub run_id: Uuid,
     /// Name of the query.
     pub name: Option<String>,
@@ -79,7 +81,8 @@ pub struct SinkProgress {
 impl QueryProgress {
     /// Spark's JSON on one line.
     pub fn json(&self) -> String {
-        serde_json::to_string(self).expect("invariant: progress has only text keys and finite numbers")
+        serde_json::to_string(self)
+            .expect("invariant: progress has only text keys and finite numbers")
     }
 }
 
@@ -95,9 +98,17 @@ pub struct QueryStatus {
     pub is_trigger_active: bool,
 }
 
+fn as_text<S: serde::Serializer>(id: &Uuid, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(id)
+}
+
 /// `rows` per `ms`, as rows per second; 0 where no time passed, so that the JSON never has NaN or infinity.
 pub(crate) fn rate(rows: u64, ms: u64) -> f64 {
-    if ms == 0 { 0.0 } else { rows as f64 * 1000.0 / ms as f64 }
+    if ms == 0 {
+        0.0
+    } else {
+        rows as f64 * 1000.0 / ms as f64
+    }
 }
 
 /// ISO 8601 in UTC with milliseconds.

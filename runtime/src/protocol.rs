@@ -101,7 +101,13 @@ pub struct Protocol {
 impl Protocol {
     /// A generation of these subtasks whose next epoch is `epoch`.
     pub fn new(trigger: Trigger, subtasks: BTreeSet<SubtaskId>, epoch: Epoch) -> Self {
-        Self { trigger, subtasks, epoch, phase: Phase::Starting, stopping: false }
+        Self {
+            trigger,
+            subtasks,
+            epoch,
+            phase: Phase::Starting,
+            stopping: false,
+        }
     }
 
     /// The epoch that is open or comes next.
@@ -136,18 +142,28 @@ impl Protocol {
         let epoch = self.epoch;
         let phase = std::mem::replace(&mut self.phase, Phase::Ended);
         let (phase, action) = match (phase, event) {
-            (Phase::Starting, Event::Started { replay: true }) => (self.running(), Some(Action::Begin(epoch))),
+            (Phase::Starting, Event::Started { replay: true }) => {
+                (self.running(), Some(Action::Begin(epoch)))
+            }
             (Phase::Starting, Event::Started { replay: false }) if self.trigger.is_bounded() => {
                 (Phase::Planning, Some(Action::Plan(epoch)))
             }
-            (Phase::Starting, Event::Started { .. }) => (Phase::Waiting, Some(Action::Schedule { idle: false })),
+            (Phase::Starting, Event::Started { .. }) => {
+                (Phase::Waiting, Some(Action::Schedule { idle: false }))
+            }
             (Phase::Waiting, Event::Due) => (Phase::Planning, Some(Action::Plan(epoch))),
-            (Phase::Planning, Event::Planned { work: true }) => (Phase::Logging, Some(Action::Log(epoch))),
+            (Phase::Planning, Event::Planned { work: true }) => {
+                (Phase::Logging, Some(Action::Log(epoch)))
+            }
             (Phase::Planning, Event::Planned { work: false }) => self.idle(),
             (Phase::Logging, Event::Logged) => (self.running(), Some(Action::Begin(epoch))),
             (Phase::Running(owed), Event::Acked(id, of)) => Self::acked(owed, id, of, epoch),
-            (Phase::Committing, Event::SinksCommitted) => (Phase::Publishing, Some(Action::Publish(epoch))),
-            (Phase::Publishing, Event::Published) => (Phase::Announcing, Some(Action::Announce(epoch))),
+            (Phase::Committing, Event::SinksCommitted) => {
+                (Phase::Publishing, Some(Action::Publish(epoch)))
+            }
+            (Phase::Publishing, Event::Published) => {
+                (Phase::Announcing, Some(Action::Announce(epoch)))
+            }
             (Phase::Announcing, Event::Announced) => self.next_epoch(),
             (phase, _) => (phase, None),
         };
@@ -166,7 +182,12 @@ impl Protocol {
         (Phase::Waiting, Some(Action::Schedule { idle: true }))
     }
 
-    fn acked(mut owed: BTreeSet<SubtaskId>, id: SubtaskId, of: Epoch, epoch: Epoch) -> (Phase, Option<Action>) {
+    fn acked(
+        mut owed: BTreeSet<SubtaskId>,
+        id: SubtaskId,
+        of: Epoch,
+        epoch: Epoch,
+    ) -> (Phase, Option<Action>) {
         if of == epoch {
             owed.remove(&id);
         }
@@ -192,7 +213,11 @@ impl Protocol {
         self.stopping = true;
         match self.phase {
             Phase::Committing | Phase::Publishing | Phase::Announcing | Phase::Ended => None,
-            Phase::Starting | Phase::Waiting | Phase::Planning | Phase::Logging | Phase::Running(_) => {
+            Phase::Starting
+            | Phase::Waiting
+            | Phase::Planning
+            | Phase::Logging
+            | Phase::Running(_) => {
                 self.phase = Phase::Ended;
                 Some(Action::Finish)
             }
@@ -213,28 +238,49 @@ mod tests {
     }
 
     fn walk_to_commit(protocol: &mut Protocol) {
-        assert_eq!(protocol.on(Event::Planned { work: true }), Some(Action::Log(Epoch(5))));
+        assert_eq!(
+            protocol.on(Event::Planned { work: true }),
+            Some(Action::Log(Epoch(5)))
+        );
         assert_eq!(protocol.on(Event::Logged), Some(Action::Begin(Epoch(5))));
         assert_eq!(protocol.on(Event::Acked(id(0), Epoch(5))), None);
-        assert_eq!(protocol.on(Event::Acked(id(1), Epoch(5))), Some(Action::CommitSinks(Epoch(5))));
+        assert_eq!(
+            protocol.on(Event::Acked(id(1), Epoch(5))),
+            Some(Action::CommitSinks(Epoch(5)))
+        );
     }
 
     #[test]
     fn e1_plan_is_logged_before_anything_is_read_and_e2_manifest_follows_the_sinks() {
         let mut protocol = protocol(Trigger::Default);
-        assert_eq!(protocol.on(Event::Started { replay: false }), Some(Action::Schedule { idle: false }));
+        assert_eq!(
+            protocol.on(Event::Started { replay: false }),
+            Some(Action::Schedule { idle: false })
+        );
         assert_eq!(protocol.on(Event::Due), Some(Action::Plan(Epoch(5))));
         walk_to_commit(&mut protocol);
-        assert_eq!(protocol.on(Event::SinksCommitted), Some(Action::Publish(Epoch(5))));
-        assert_eq!(protocol.on(Event::Published), Some(Action::Announce(Epoch(5))));
-        assert_eq!(protocol.on(Event::Announced), Some(Action::Schedule { idle: false }));
+        assert_eq!(
+            protocol.on(Event::SinksCommitted),
+            Some(Action::Publish(Epoch(5)))
+        );
+        assert_eq!(
+            protocol.on(Event::Published),
+            Some(Action::Announce(Epoch(5)))
+        );
+        assert_eq!(
+            protocol.on(Event::Announced),
+            Some(Action::Schedule { idle: false })
+        );
         assert_eq!(protocol.epoch(), Epoch(6));
     }
 
     #[test]
     fn e1_replay_begins_without_planning_or_logging_again() {
         let mut protocol = protocol(Trigger::AvailableNow);
-        assert_eq!(protocol.on(Event::Started { replay: true }), Some(Action::Begin(Epoch(5))));
+        assert_eq!(
+            protocol.on(Event::Started { replay: true }),
+            Some(Action::Begin(Epoch(5)))
+        );
     }
 
     #[test]
@@ -250,12 +296,18 @@ mod tests {
     #[test]
     fn available_now_goes_on_until_nothing_is_new_and_then_ends() {
         let mut protocol = protocol(Trigger::AvailableNow);
-        assert_eq!(protocol.on(Event::Started { replay: false }), Some(Action::Plan(Epoch(5))));
+        assert_eq!(
+            protocol.on(Event::Started { replay: false }),
+            Some(Action::Plan(Epoch(5)))
+        );
         walk_to_commit(&mut protocol);
         protocol.on(Event::SinksCommitted);
         protocol.on(Event::Published);
         assert_eq!(protocol.on(Event::Announced), Some(Action::Plan(Epoch(6))));
-        assert_eq!(protocol.on(Event::Planned { work: false }), Some(Action::Finish));
+        assert_eq!(
+            protocol.on(Event::Planned { work: false }),
+            Some(Action::Finish)
+        );
         assert!(protocol.has_ended());
     }
 
@@ -275,14 +327,21 @@ mod tests {
         let mut running = protocol(Trigger::Default);
         running.on(Event::Started { replay: true });
         assert_eq!(running.on(Event::StopRequested), Some(Action::Finish));
-        assert_eq!(running.on(Event::Acked(id(0), Epoch(5))), None, "nothing happens after the end");
+        assert_eq!(
+            running.on(Event::Acked(id(0), Epoch(5))),
+            None,
+            "nothing happens after the end"
+        );
 
         let mut committing = protocol(Trigger::Default);
         committing.on(Event::Started { replay: false });
         committing.on(Event::Due);
         walk_to_commit(&mut committing);
         assert_eq!(committing.on(Event::StopRequested), None);
-        assert_eq!(committing.on(Event::SinksCommitted), Some(Action::Publish(Epoch(5))));
+        assert_eq!(
+            committing.on(Event::SinksCommitted),
+            Some(Action::Publish(Epoch(5)))
+        );
         committing.on(Event::Published);
         assert_eq!(committing.on(Event::Announced), Some(Action::Finish));
     }

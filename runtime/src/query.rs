@@ -48,13 +48,21 @@ impl QueryShared {
             config,
             metrics: QueryMetrics::default(),
             stopping: AtomicBool::new(false),
-            inner: Mutex::new(Inner { id: None, status, recent: VecDeque::new(), exception: None, backlog: None }),
+            inner: Mutex::new(Inner {
+                id: None,
+                status,
+                recent: VecDeque::new(),
+                exception: None,
+                backlog: None,
+            }),
             ended: watch::Sender::new(false),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.inner
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     pub(crate) fn id(&self) -> Uuid {
@@ -65,8 +73,17 @@ impl QueryShared {
         self.lock().id = Some(id);
     }
 
-    pub(crate) fn set_status(&self, message: impl Into<String>, is_data_available: bool, is_trigger_active: bool) {
-        self.lock().status = QueryStatus { message: message.into(), is_data_available, is_trigger_active };
+    pub(crate) fn set_status(
+        &self,
+        message: impl Into<String>,
+        is_data_available: bool,
+        is_trigger_active: bool,
+    ) {
+        self.lock().status = QueryStatus {
+            message: message.into(),
+            is_data_available,
+            is_trigger_active,
+        };
     }
 
     pub(crate) fn status(&self) -> QueryStatus {
@@ -109,7 +126,11 @@ impl QueryShared {
         };
         self.set_status(message, false, false);
         self.lock().exception.clone_from(&exception);
-        self.emit(&QueryEvent::Terminated { id: self.id(), run_id: self.run_id, exception });
+        self.emit(&QueryEvent::Terminated {
+            id: self.id(),
+            run_id: self.run_id,
+            exception,
+        });
         self.ended.send_replace(true);
     }
 
@@ -154,11 +175,15 @@ impl StreamingQuery {
     pub async fn start(topology: Topology, config: QueryConfig) -> Result<Self> {
         let shared = Arc::new(QueryShared::new(config));
         let (actor, ready) = QueryActor::spawn(topology, Arc::clone(&shared)).await?;
-        let query = Self { owner: Arc::new(Owner { actor, shared }) };
+        let query = Self {
+            owner: Arc::new(Owner { actor, shared }),
+        };
         match ready.await {
             Ok(Ok(())) => Ok(query),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(query.exception().unwrap_or_else(|| WeirError::killed("the query"))),
+            Err(_) => Err(query
+                .exception()
+                .unwrap_or_else(|| WeirError::killed("the query"))),
         }
     }
 

@@ -19,14 +19,21 @@ pub struct RestartPolicy {
 
 impl Default for RestartPolicy {
     fn default() -> Self {
-        Self { max_attempts: 3, initial_backoff: Duration::from_millis(200), max_backoff: Duration::from_secs(30) }
+        Self {
+            max_attempts: 3,
+            initial_backoff: Duration::from_millis(200),
+            max_backoff: Duration::from_secs(30),
+        }
     }
 }
 
 impl RestartPolicy {
     /// Fail at the first failure.
     pub fn never() -> Self {
-        Self { max_attempts: 0, ..Self::default() }
+        Self {
+            max_attempts: 0,
+            ..Self::default()
+        }
     }
 
     /// The wait before restart number `attempt` (from 0) after this error, or `None` to give up.
@@ -35,7 +42,11 @@ impl RestartPolicy {
             return None;
         }
         let factor = 1_u32.checked_shl(attempt.min(20)).unwrap_or(u32::MAX);
-        Some(self.initial_backoff.saturating_mul(factor).min(self.max_backoff))
+        Some(
+            self.initial_backoff
+                .saturating_mul(factor)
+                .min(self.max_backoff),
+        )
     }
 }
 
@@ -51,14 +62,21 @@ mod tests {
             max_backoff: Duration::from_millis(300),
         };
         let error = WeirError::external("disk full");
-        let waits: Vec<_> = (0..5).map(|attempt| policy.backoff(&error, attempt).map(|wait| wait.as_millis())).collect();
+        let waits: Vec<_> = (0..5)
+            .map(|attempt| policy.backoff(&error, attempt).map(|wait| wait.as_millis()))
+            .collect();
         assert_eq!(waits, [Some(100), Some(200), Some(300), Some(300), None]);
     }
 
     #[test]
     fn faults_of_data_and_options_are_never_retried() {
         let policy = RestartPolicy::default();
-        for error in [WeirError::data("1/0"), WeirError::config("x"), WeirError::plan("y"), WeirError::internal("panic")] {
+        for error in [
+            WeirError::data("1/0"),
+            WeirError::config("x"),
+            WeirError::plan("y"),
+            WeirError::internal("panic"),
+        ] {
             assert_eq!(policy.backoff(&error, 0), None);
         }
     }

@@ -159,5 +159,9 @@ pub trait SinkCommitter: Send {
     ///
     /// # Errors
     /// If it cannot be made visible; the epoch is replayed.
-    async fn commit(&mut self, epoch: Epoch, committables: Vec<Committable>) -> Result<CommitOutcome>;
+    async fn commit(
+        &mut self,
+        epoch: Epoch,
+        committables: Vec<Committable>,
+    ) -> Result<CommitOutcome>;
 }

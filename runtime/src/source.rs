@@ -106,7 +106,11 @@ pub trait Source: Send {
     ///
     /// # Errors
     /// If the source cannot be asked.
-    async fn latest(&mut self, start: Option<&Offset>, admission: Admission) -> Result<Option<Offset>>;
+    async fn latest(
+        &mut self,
+        start: Option<&Offset>,
+        admission: Admission,
+    ) -> Result<Option<Offset>>;
 
     /// From now on nothing that arrives later may be planned (triggers `available_now` and `once`). Called after `open`.
     ///
@@ -127,7 +131,12 @@ pub trait Source: Send {
     ///
     /// # Errors
     /// If the range cannot be read any more.
-    async fn splits(&mut self, epoch: Epoch, start: Option<&Offset>, end: &Offset) -> Result<Vec<Split>>;
+    async fn splits(
+        &mut self,
+        epoch: Epoch,
+        start: Option<&Offset>,
+        end: &Offset,
+    ) -> Result<Vec<Split>>;
 
     /// A reader for one subtask.
     ///

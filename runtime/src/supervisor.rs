@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use actix::prelude::*;
 use tokio::sync::oneshot;
 use weir_state::{
-    CheckpointLocation, CheckpointLog, Lease, Metadata, OwnerInfo, Recovery, check_compatible,
+    CheckpointLocation, CheckpointLog, Lease, LeaseOptions, Metadata, OwnerInfo, Recovery,
 };
 
 use crate::coordinator::{Coordinator, ProcessAll, StopGeneration};
@@ -30,7 +30,10 @@ pub struct QueryActor {
 
 impl QueryActor {
     /// Starts the actor on an arbiter of its own; the receiver tells how its first generation came up.
-    pub(crate) async fn spawn(topology: Topology, shared: Arc<QueryShared>) -> Result<(Addr<Self>, oneshot::Receiver<Result<()>>)> {
+    pub(crate) async fn spawn(
+        topology: Topology,
+        shared: Arc<QueryShared>,
+    ) -> Result<(Addr<Self>, oneshot::Receiver<Result<()>>)> {
         let (ready_sender, ready) = oneshot::channel();
         let arbiter = new_arbiter().await?;
         let actor = Self {
@@ -68,7 +71,9 @@ impl Actor for QueryActor {
     type Context = Context<Self>;
 
     fn started(&mut self, context: &mut Self::Context) {
-        let Some(topology) = self.topology.take() else { return };
+        let Some(topology) = self.topology.take() else {
+            return;
+        };
         let supervised = supervise(topology, Arc::clone(&self.shared), context.address());
         context.spawn(supervised.into_actor(self).map(|result, actor, context| {
             actor.coordinator = None;
@@ -88,12 +93,18 @@ impl Actor for QueryActor {
 impl Drop for QueryActor {
     /// The actor system was stopped under the query.
     fn drop(&mut self) {
-        self.shared.end(Some(WeirError::killed("the query (its actor system was stopped)")));
+        self.shared.end(Some(WeirError::killed(
+            "the query (its actor system was stopped)",
+        )));
     }
 }
 
 /// Runs generations until the query ends by itself, is stopped, or fails for good.
-async fn supervise(topology: Topology, shared: Arc<QueryShared>, actor: Addr<QueryActor>) -> Result<()> {
+async fn supervise(
+    topology: Topology,
+    shared: Arc<QueryShared>,
+    actor: Addr<QueryActor>,
+) -> Result<()> {
     let location = open_location(&topology, &shared)?;
     let mut lease = acquire(&location, &shared).await?;
     let mut arbiters = Vec::new();
@@ -103,7 +114,8 @@ async fn supervise(topology: Topology, shared: Arc<QueryShared>, actor: Addr<Que
     let handles: Vec<_> = arbiters.iter().map(Arbiter::handle).collect();
     let mut attempt = 0;
     let result = loop {
-        let outcome = run_generation(&topology, &shared, &location, &mut lease, &handles, &actor).await;
+        let outcome =
+            run_generation(&topology, &shared, &location, &mut lease, &handles, &actor).await;
         let error = match outcome {
             Ok(()) => break Ok(()),
             Err(failed) => {
@@ -111,10 +123,18 @@ async fn supervise(topology: Topology, shared: Arc<QueryShared>, actor: Addr<Que
                 failed.error
             }
         };
-        let Some(backoff) = shared.config.restart.backoff(&error, attempt).filter(|_| !shared.is_stopping()) else {
+        let Some(backoff) = shared
+            .config
+            .restart
+            .backoff(&error, attempt)
+            .filter(|_| !shared.is_stopping())
+        else {
             break Err(error);
         };
         attempt += 1;
+        if let Err(error) = lease.advance().await {
+            break Err(error.into());
+        }
         tracing::warn!(%error, attempt, ?backoff, "the generation failed; restarting from the newest manifest");
         shared.set_status(format!("Restarting after: {error}"), false, false);
         tokio::time::sleep(backoff).await;
@@ -125,7 +145,9 @@ async fn supervise(topology: Topology, shared: Arc<QueryShared>, actor: Addr<Que
     arbiters.iter().for_each(|arbiter| {
         arbiter.stop();
     });
-    lease.release().await;
+    if let Err(error) = lease.release().await {
+        tracing::warn!(%error, "the lease of the checkpoint could not be given back; it runs out by itself");
+    }
     result
 }
 
@@ -136,7 +158,10 @@ struct Failed {
 
 impl From<WeirError> for Failed {
     fn from(error: WeirError) -> Self {
-        Self { error, committed: 0 }
+        Self {
+            error,
+            committed: 0,
+        }
     }
 }
 
@@ -156,23 +181,38 @@ async fn run_generation(
     if shared.is_stopping() {
         generation.coordinator.do_send(StopGeneration);
     }
-    let end = wait_for_end(&mut generation, lease, shared).await;
-    generation.shut_down(end.as_ref().is_ok_and(|end| end.orderly)).await;
+    let end = wait_for_end(&mut generation, lease).await;
+    generation
+        .shut_down(end.as_ref().is_ok_and(|end| end.orderly))
+        .await;
     let end = end?;
-    end.result.map_err(|error| Failed { error, committed: end.committed })
+    end.result.map_err(|error| Failed {
+        error,
+        committed: end.committed,
+    })
 }
 
 /// Waits for the coordinator, keeping the lease alive meanwhile.
 async fn wait_for_end(
     generation: &mut generation::Generation,
     lease: &mut Lease,
-    shared: &QueryShared,
 ) -> Result<crate::coordinator::GenerationEnd> {
     loop {
         tokio::select! {
             ended = &mut generation.ended => return ended.map_err(|_| WeirError::killed("the coordinator")),
-            () = tokio::time::sleep(lease.renew_interval()) => lease.renew(shared.config.clock.as_ref()).await?,
+            () = tokio::time::sleep(lease.renew_every()) => keep(lease).await?,
         }
+    }
+}
+
+/// Renews the lease; trouble of the storage is tried again, losing it is final.
+async fn keep(lease: &mut Lease) -> Result<()> {
+    match lease.renew().await.map_err(WeirError::from) {
+        Err(error) if error.is_retryable() => {
+            tracing::warn!(%error, "the lease of the checkpoint could not be renewed, trying again");
+            Ok(())
+        }
+        outcome => outcome,
     }
 }
 
@@ -184,7 +224,9 @@ fn open_location(topology: &Topology, shared: &QueryShared) -> Result<Checkpoint
         ))),
         (None, None) => {
             let location = format!("memory://weir-{}", shared.run_id);
-            tracing::warn!("the query has no checkpoint location: every restart begins from nothing");
+            tracing::warn!(
+                "the query has no checkpoint location: every restart begins from nothing"
+            );
             Ok(CheckpointLocation::open(&location)?)
         }
     }
@@ -193,16 +235,25 @@ fn open_location(topology: &Topology, shared: &QueryShared) -> Result<Checkpoint
 async fn acquire(location: &CheckpointLocation, shared: &QueryShared) -> Result<Lease> {
     let clock = Arc::clone(&shared.config.clock);
     let owner = OwnerInfo::current(shared.run_id, clock.as_ref());
-    Ok(Lease::acquire(location, owner, clock).await?)
+    let options = LeaseOptions {
+        clock,
+        ..LeaseOptions::default()
+    };
+    Ok(Lease::acquire_with(location, owner, options).await?)
 }
 
 /// Reads the checkpoint, or begins it.
-async fn recover(topology: &Topology, shared: &QueryShared, location: &CheckpointLocation, lease: &Lease) -> Result<Recovered> {
-    let log = CheckpointLog::new(location.clone());
+async fn recover(
+    topology: &Topology,
+    shared: &QueryShared,
+    location: &CheckpointLocation,
+    lease: &Lease,
+) -> Result<Recovered> {
+    let log = Arc::new(CheckpointLog::new(location.clone()));
     let fingerprints = topology.fingerprints();
     let recovery = log.recover().await?;
     let mut recovered = Recovered {
-        log: log.clone(),
+        log: Arc::clone(&log),
         location: location.clone(),
         generation: lease.generation(),
         query_id: uuid::Uuid::nil(),
@@ -210,21 +261,32 @@ async fn recover(topology: &Topology, shared: &QueryShared, location: &Checkpoin
         last: None,
         replay: None,
     };
-    let Recovery::Resume { last_manifest, replay, next_epoch } = recovery else {
+    let Recovery::Resume {
+        last_manifest,
+        last_plan,
+        replay,
+        next_epoch,
+        discarded,
+    } = recovery
+    else {
         let metadata = Metadata::new(fingerprints);
         recovered.query_id = metadata.id;
         log.create_metadata(&metadata).await?;
         return Ok(recovered);
     };
     let mut metadata = log.load_metadata().await?.ok_or_else(|| {
-        WeirError::new(Fault::Checkpoint, format!("{} has logs but no metadata", location.display()))
+        WeirError::new(
+            Fault::Checkpoint,
+            format!("{} has logs but no metadata", location.display()),
+        )
     })?;
-    let changes = check_compatible(&metadata.operators, &fingerprints).map_err(|problem| {
-        WeirError::new(Fault::Checkpoint, problem.to_string()).with_source(problem)
-    })?;
+    if !discarded.is_empty() {
+        tracing::warn!(files = ?discarded, "torn files of an epoch that never began were discarded");
+    }
+    let changes = log.check_operators(&metadata, &fingerprints)?;
     if !changes.is_empty() {
         metadata.operators = fingerprints;
-        log.replace_metadata(&metadata).await?;
+        log.update_metadata(&metadata).await?;
     }
     if let Some(plan) = &replay {
         check_frozen(plan, shared)?;
@@ -232,19 +294,20 @@ async fn recover(topology: &Topology, shared: &QueryShared, location: &Checkpoin
     recovered.query_id = metadata.id;
     recovered.next_epoch = next_epoch;
     recovered.replay = replay;
-    if let Some(manifest) = last_manifest {
-        let plan = log.read_plan(manifest.epoch).await?;
-        recovered.last = Some((manifest, plan));
-    }
+    recovered.last = last_manifest.zip(last_plan);
     Ok(recovered)
 }
 
 /// A replay must give the same rows, so it needs the same settings (invariant E1).
 fn check_frozen(plan: &weir_state::Plan, shared: &QueryShared) -> Result<()> {
     let now = &shared.config.frozen;
-    let differing = plan.config.iter().filter(|(key, value)| now.get(*key) != Some(value));
-    let differing: Vec<String> =
-        differing.map(|(key, value)| format!("{key} was '{value}' and is {:?}", now.get(key))).collect();
+    let differing = plan
+        .config
+        .iter()
+        .filter(|(key, value)| now.get(*key) != Some(value));
+    let differing: Vec<String> = differing
+        .map(|(key, value)| format!("{key} was '{value}' and is {:?}", now.get(key)))
+        .collect();
     if differing.is_empty() {
         return Ok(());
     }

@@ -21,7 +21,9 @@ pub(crate) async fn new_arbiter() -> Result<Arbiter> {
         // The caller may have given up waiting.
         let _gone = reply.send(Arbiter::new()).is_err();
     });
-    arbiter.await.map_err(|_| WeirError::internal("the background actor system has ended"))
+    arbiter
+        .await
+        .map_err(|_| WeirError::internal("the background actor system has ended"))
 }
 
 fn background() -> Result<System> {
@@ -40,8 +42,12 @@ fn background() -> Result<System> {
                 tracing::error!(%error, "the background actor system ended with an error");
             }
         })
-        .map_err(|error| WeirError::external("no thread for the background actor system").with_source(error))?;
-    let system = receiver.recv().map_err(|_| WeirError::internal("the background actor system did not start"))?;
+        .map_err(|error| {
+            WeirError::external("no thread for the background actor system").with_source(error)
+        })?;
+    let system = receiver
+        .recv()
+        .map_err(|_| WeirError::internal("the background actor system did not start"))?;
     *slot = Some(system.clone());
     Ok(system)
 }

@@ -73,11 +73,23 @@ impl TaskEnv {
     }
 
     /// Makes the chain's state after `epoch` durable.
-    pub(crate) async fn snapshot(&self, chain: &mut Chain, epoch: Epoch) -> Result<Vec<(String, SnapshotRef)>> {
+    pub(crate) async fn snapshot(
+        &self,
+        chain: &mut Chain,
+        epoch: Epoch,
+    ) -> Result<Vec<(String, SnapshotRef)>> {
         self.failpoints.hit("snapshot:before")?;
         let mut references = Vec::new();
         for snapshot in chain.snapshot(epoch)? {
-            let written = self.snapshots.write(&snapshot.uid, self.id.subtask, epoch, &snapshot.bytes).await?;
+            let written = self
+                .snapshots
+                .write(
+                    &snapshot.uid,
+                    self.id.subtask as u32,
+                    epoch,
+                    &snapshot.bytes,
+                )
+                .await?;
             self.failpoints.hit("snapshot:written")?;
             references.push((snapshot.uid, written));
         }
@@ -124,7 +136,13 @@ impl TaskActor {
             Task::Chain(task) => (task.run().boxed_local(), None),
             Task::Sink(task) => (task.run().boxed_local(), None),
         };
-        Self { env, work: Some(work), begin, _alive: alive, finishing: false }
+        Self {
+            env,
+            work: Some(work),
+            begin,
+            _alive: alive,
+            finishing: false,
+        }
     }
 }
 
@@ -136,7 +154,10 @@ impl Actor for TaskActor {
         let guarded = AssertUnwindSafe(work).catch_unwind();
         context.spawn(guarded.into_actor(self).map(|outcome, actor, context| {
             let result = outcome.unwrap_or_else(|panic| {
-                Err(WeirError::internal(format!("panic: {}", panic_message(panic.as_ref()))))
+                Err(WeirError::internal(format!(
+                    "panic: {}",
+                    panic_message(panic.as_ref())
+                )))
             });
             let result = result.map_err(|error| error.at(&actor.env.uid, actor.env.id.subtask));
             if !(actor.finishing && result.is_ok()) {

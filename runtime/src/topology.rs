@@ -28,7 +28,10 @@ pub struct Input {
 
 impl From<Stream> for Input {
     fn from(stream: Stream) -> Self {
-        Self { node: stream.0, partitioning: Partitioning::Forward }
+        Self {
+            node: stream.0,
+            partitioning: Partitioning::Forward,
+        }
     }
 }
 
@@ -39,12 +42,18 @@ impl Stream {
         I: IntoIterator<Item = S>,
         S: Into<String>,
     {
-        Input { node: self.0, partitioning: Partitioning::Hash(columns.into_iter().map(Into::into).collect()) }
+        Input {
+            node: self.0,
+            partitioning: Partitioning::Hash(columns.into_iter().map(Into::into).collect()),
+        }
     }
 
     /// This stream, distributed in another way.
     pub fn partitioned(self, partitioning: Partitioning) -> Input {
-        Input { node: self.0, partitioning }
+        Input {
+            node: self.0,
+            partitioning,
+        }
     }
 }
 
@@ -53,7 +62,12 @@ pub(crate) type SharedSource = Arc<tokio::sync::Mutex<Box<dyn Source>>>;
 
 #[derive(Clone)]
 pub(crate) enum NodeKind {
-    Source { source: SharedSource, description: String, fingerprint: Fingerprint, max_parallelism: Option<usize> },
+    Source {
+        source: SharedSource,
+        description: String,
+        fingerprint: Fingerprint,
+        max_parallelism: Option<usize>,
+    },
     Operator(OperatorSpec),
     Sink(Arc<dyn Sink>),
 }
@@ -91,7 +105,13 @@ impl TopologyBuilder {
             max_parallelism: source.max_parallelism(),
             source: Arc::new(tokio::sync::Mutex::new(source)),
         };
-        self.add(uid.into(), kind, Vec::new(), schema, ChangelogMode::AppendOnly)
+        self.add(
+            uid.into(),
+            kind,
+            Vec::new(),
+            schema,
+            ChangelogMode::AppendOnly,
+        )
     }
 
     /// Adds an operator over one or more inputs; the operator sees them numbered in this order.
@@ -102,13 +122,22 @@ impl TopologyBuilder {
     {
         let uid = uid.into();
         let inputs: Vec<Input> = inputs.into_iter().map(Into::into).collect();
-        let schemas: Vec<_> = inputs.iter().map(|input| Arc::clone(&self.nodes[input.node].schema)).collect();
+        let schemas: Vec<_> = inputs
+            .iter()
+            .map(|input| Arc::clone(&self.nodes[input.node].schema))
+            .collect();
         let schema = spec.schema(&schemas).unwrap_or_else(|error| {
             self.problems.push(format!("operator '{uid}': {error}"));
             Arc::new(arrow::datatypes::Schema::empty())
         });
-        let changed = inputs.iter().any(|input| self.nodes[input.node].changelog == ChangelogMode::Changelog);
-        let changelog = if changed { ChangelogMode::Changelog } else { spec.changelog };
+        let changed = inputs
+            .iter()
+            .any(|input| self.nodes[input.node].changelog == ChangelogMode::Changelog);
+        let changelog = if changed {
+            ChangelogMode::Changelog
+        } else {
+            spec.changelog
+        };
         self.add(uid, NodeKind::Operator(spec), inputs, schema, changelog)
     }
 
@@ -117,13 +146,22 @@ impl TopologyBuilder {
         let input = input.into();
         let node = &self.nodes[input.node];
         let (schema, changelog) = (Arc::clone(&node.schema), node.changelog);
-        self.add(uid.into(), NodeKind::Sink(sink), vec![input], schema, changelog);
+        self.add(
+            uid.into(),
+            NodeKind::Sink(sink),
+            vec![input],
+            schema,
+            changelog,
+        );
     }
 
     /// Sets how many subtasks the node that made this stream has; otherwise the query's parallelism applies.
     pub fn parallelism(&mut self, stream: Stream, subtasks: usize) {
         if subtasks == 0 {
-            self.problems.push(format!("node '{}': parallelism 0, allowed: 1 or more", self.nodes[stream.0].uid));
+            self.problems.push(format!(
+                "node '{}': parallelism 0, allowed: 1 or more",
+                self.nodes[stream.0].uid
+            ));
         }
         self.nodes[stream.0].parallelism = Some(subtasks.max(1));
     }
@@ -138,8 +176,22 @@ impl TopologyBuilder {
         Arc::clone(&self.nodes[stream.0].schema)
     }
 
-    fn add(&mut self, uid: String, kind: NodeKind, inputs: Vec<Input>, schema: SchemaRef, changelog: ChangelogMode) -> Stream {
-        self.nodes.push(Node { uid, kind, inputs, schema, changelog, parallelism: None });
+    fn add(
+        &mut self,
+        uid: String,
+        kind: NodeKind,
+        inputs: Vec<Input>,
+        schema: SchemaRef,
+        changelog: ChangelogMode,
+    ) -> Stream {
+        self.nodes.push(Node {
+            uid,
+            kind,
+            inputs,
+            schema,
+            changelog,
+            parallelism: None,
+        });
         Stream(self.nodes.len() - 1)
     }
 
@@ -155,7 +207,10 @@ impl TopologyBuilder {
         if !self.problems.is_empty() {
             return Err(WeirError::plan(self.problems.join("; ")));
         }
-        Ok(Topology { nodes: self.nodes, mode: self.mode })
+        Ok(Topology {
+            nodes: self.nodes,
+            mode: self.mode,
+        })
     }
 
     fn check_ids(&mut self) {
@@ -163,31 +218,43 @@ impl TopologyBuilder {
         for node in &self.nodes {
             let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
             if node.uid.is_empty() || node.uid.starts_with('.') || !node.uid.chars().all(allowed) {
-                self.problems.push(format!("id '{}' is not allowed: letters, digits, '_', '-' and '.'", node.uid));
+                self.problems.push(format!(
+                    "id '{}' is not allowed: letters, digits, '_', '-' and '.'",
+                    node.uid
+                ));
             }
             if !seen.insert(node.uid.as_str()) {
-                self.problems.push(format!("id '{}' is used twice", node.uid));
+                self.problems
+                    .push(format!("id '{}' is used twice", node.uid));
             }
         }
     }
 
     fn check_ends(&mut self) {
-        let count = |wanted: fn(&NodeKind) -> bool| self.nodes.iter().filter(|node| wanted(&node.kind)).count();
+        let count = |wanted: fn(&NodeKind) -> bool| {
+            self.nodes.iter().filter(|node| wanted(&node.kind)).count()
+        };
         if count(|kind| matches!(kind, NodeKind::Source { .. })) == 0 {
             self.problems.push("there is no source".to_owned());
         }
         if count(|kind| matches!(kind, NodeKind::Sink(_))) == 0 {
             self.problems.push("there is no sink".to_owned());
         }
-        let read: BTreeSet<usize> = self.nodes.iter().flat_map(|node| node.inputs.iter().map(|input| input.node)).collect();
+        let read: BTreeSet<usize> = self
+            .nodes
+            .iter()
+            .flat_map(|node| node.inputs.iter().map(|input| input.node))
+            .collect();
         for (index, node) in self.nodes.iter().enumerate() {
             if !matches!(node.kind, NodeKind::Sink(_)) && !read.contains(&index) {
-                self.problems.push(format!("nobody reads the output of '{}'", node.uid));
+                self.problems
+                    .push(format!("nobody reads the output of '{}'", node.uid));
             }
             if let NodeKind::Operator(_) = node.kind
                 && node.inputs.is_empty()
             {
-                self.problems.push(format!("operator '{}' has no input", node.uid));
+                self.problems
+                    .push(format!("operator '{}' has no input", node.uid));
             }
         }
     }
@@ -196,16 +263,33 @@ impl TopologyBuilder {
         for node in &self.nodes {
             for input in &node.inputs {
                 let from = &self.nodes[input.node];
-                if let Err(error) = crate::partitioner::Partitioner::new(&input.partitioning, &from.schema, 0, 1) {
-                    self.problems.push(format!("edge '{}' to '{}': {}", from.uid, node.uid, error.message()));
+                if let Err(error) =
+                    crate::partitioner::Partitioner::new(&input.partitioning, &from.schema, 0, 1)
+                {
+                    self.problems.push(format!(
+                        "edge '{}' to '{}': {}",
+                        from.uid,
+                        node.uid,
+                        error.message()
+                    ));
                 }
             }
-            let NodeKind::Sink(sink) = &node.kind else { continue };
+            let NodeKind::Sink(sink) = &node.kind else {
+                continue;
+            };
             if !sink.supports(self.mode) {
-                self.problems.push(format!("sink '{}' ({}) does not take output mode {}", node.uid, sink.description(), self.mode));
+                self.problems.push(format!(
+                    "sink '{}' ({}) does not take output mode {}",
+                    node.uid,
+                    sink.description(),
+                    self.mode
+                ));
             }
             if node.changelog == ChangelogMode::Changelog && self.mode == OutputMode::Append {
-                self.problems.push(format!("sink '{}' gets changes of earlier rows, which output mode append cannot hold", node.uid));
+                self.problems.push(format!(
+                    "sink '{}' gets changes of earlier rows, which output mode append cannot hold",
+                    node.uid
+                ));
             }
         }
     }
@@ -231,7 +315,10 @@ impl Topology {
 
     /// What each node is, for the checkpoint: by id, kind and the parameters that decide what its state or offsets mean.
     pub fn fingerprints(&self) -> BTreeMap<String, Fingerprint> {
-        self.nodes.iter().map(|node| (node.uid.clone(), node.fingerprint())).collect()
+        self.nodes
+            .iter()
+            .map(|node| (node.uid.clone(), node.fingerprint()))
+            .collect()
     }
 
     /// True if some sink would lose or double rows without a durable checkpoint.
@@ -251,7 +338,11 @@ impl Topology {
                 .iter()
                 .map(|input| format!("{} by {}", self.nodes[input.node].uid, input.partitioning))
                 .collect();
-            let from = if inputs.is_empty() { String::new() } else { format!(" <- {}", inputs.join(", ")) };
+            let from = if inputs.is_empty() {
+                String::new()
+            } else {
+                format!(" <- {}", inputs.join(", "))
+            };
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{}: {}{from}", node.uid, node.label());
         }
@@ -265,7 +356,11 @@ impl Topology {
             let label = format!("{}: {}", node.uid, node.label()).replace('"', "#quot;");
             let _ = writeln!(text, "  n{index}[\"{label}\"]");
             for input in &node.inputs {
-                let _ = writeln!(text, "  n{} -->|{}| n{index}", input.node, input.partitioning);
+                let _ = writeln!(
+                    text,
+                    "  n{} -->|{}| n{index}",
+                    input.node, input.partitioning
+                );
             }
         }
         text
@@ -275,9 +370,18 @@ impl Topology {
     pub fn to_dot(&self) -> String {
         let mut text = String::from("digraph topology {\n  rankdir=LR;\n");
         for (index, node) in self.nodes.iter().enumerate() {
-            let _ = writeln!(text, "  n{index} [shape=box, label={:?}];", format!("{}: {}", node.uid, node.label()));
+            let _ = writeln!(
+                text,
+                "  n{index} [shape=box, label={:?}];",
+                format!("{}: {}", node.uid, node.label())
+            );
             for input in &node.inputs {
-                let _ = writeln!(text, "  n{} -> n{index} [label={:?}];", input.node, input.partitioning.to_string());
+                let _ = writeln!(
+                    text,
+                    "  n{} -> n{index} [label={:?}];",
+                    input.node,
+                    input.partitioning.to_string()
+                );
             }
         }
         text.push_str("}\n");
@@ -289,9 +393,11 @@ impl Node {
     fn fingerprint(&self) -> Fingerprint {
         match &self.kind {
             NodeKind::Source { fingerprint, .. } => fingerprint.clone(),
-            NodeKind::Operator(spec) => {
-                Fingerprint { kind: spec.kind.clone(), params: spec.params.clone(), stateful: spec.stateful }
-            }
+            NodeKind::Operator(spec) => Fingerprint {
+                kind: spec.kind.clone(),
+                params: spec.params.clone(),
+                stateful: spec.stateful,
+            },
             NodeKind::Sink(sink) => sink.fingerprint(),
         }
     }

@@ -27,7 +27,11 @@ impl Trigger {
         let refuse = |why: &str| WeirError::invalid_option("processingTime", interval, why);
         let interval_ms = parse_interval_ms(interval).map_err(|why| refuse(&why))?;
         let interval_ms = u64::try_from(interval_ms).map_err(|_| refuse("zero or more"))?;
-        Ok(if interval_ms == 0 { Self::Default } else { Self::ProcessingTime(Duration::from_millis(interval_ms)) })
+        Ok(if interval_ms == 0 {
+            Self::Default
+        } else {
+            Self::ProcessingTime(Duration::from_millis(interval_ms))
+        })
     }
 
     /// True if the query ends by itself.
@@ -57,10 +61,14 @@ pub fn parse_interval_ms(text: &str) -> std::result::Result<i64, String> {
             "hour" => 3_600_000_000,
             "day" => 86_400_000_000,
             "week" => 604_800_000_000,
-            "month" | "year" => return Err("units up to weeks; months and years have no fixed length".to_owned()),
+            "month" | "year" => {
+                return Err("units up to weeks; months and years have no fixed length".to_owned());
+            }
             _ => return Err(ALLOWED.to_owned()),
         };
-        total_us = scaled(number, unit_us).and_then(|us| total_us.checked_add(us)).ok_or_else(|| ALLOWED.to_owned())?;
+        total_us = scaled(number, unit_us)
+            .and_then(|us| total_us.checked_add(us))
+            .ok_or_else(|| ALLOWED.to_owned())?;
     }
     Ok(total_us.div_euclid(1000))
 }
@@ -69,7 +77,11 @@ fn scaled(number: &str, unit_us: i64) -> Option<i64> {
     if let Ok(whole) = number.parse::<i64>() {
         return whole.checked_mul(unit_us);
     }
-    let value = number.parse::<f64>().ok().filter(|value| value.is_finite())? * unit_us as f64;
+    let value = number
+        .parse::<f64>()
+        .ok()
+        .filter(|value| value.is_finite())?
+        * unit_us as f64;
     (value.abs() < 9e18).then_some(value as i64)
 }
 
@@ -84,19 +96,42 @@ pub struct NextStart {
 
 /// The next start after an epoch (or an idle look) that began at `started_ms`, now being `now_ms`. `idle` says that nothing was
 /// there; then the default trigger looks again after `polling_delay_ms`.
-pub fn next_start(trigger: Trigger, started_ms: i64, now_ms: i64, idle: bool, polling_delay_ms: u64) -> NextStart {
-    let at_once = NextStart { wait_ms: 0, falling_behind_ms: None };
+pub fn next_start(
+    trigger: Trigger,
+    started_ms: i64,
+    now_ms: i64,
+    idle: bool,
+    polling_delay_ms: u64,
+) -> NextStart {
+    let at_once = NextStart {
+        wait_ms: 0,
+        falling_behind_ms: None,
+    };
     match trigger {
         Trigger::ProcessingTime(interval) => {
-            let interval_ms = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX).max(1);
+            let interval_ms = i64::try_from(interval.as_millis())
+                .unwrap_or(i64::MAX)
+                .max(1);
             let elapsed = now_ms.saturating_sub(started_ms);
             if elapsed > interval_ms {
-                return NextStart { wait_ms: 0, falling_behind_ms: Some(elapsed.unsigned_abs()) };
+                return NextStart {
+                    wait_ms: 0,
+                    falling_behind_ms: Some(elapsed.unsigned_abs()),
+                };
             }
-            let next = now_ms.div_euclid(interval_ms).saturating_add(1).saturating_mul(interval_ms);
-            NextStart { wait_ms: next.saturating_sub(now_ms).unsigned_abs(), falling_behind_ms: None }
+            let next = now_ms
+                .div_euclid(interval_ms)
+                .saturating_add(1)
+                .saturating_mul(interval_ms);
+            NextStart {
+                wait_ms: next.saturating_sub(now_ms).unsigned_abs(),
+                falling_behind_ms: None,
+            }
         }
-        _ if idle => NextStart { wait_ms: polling_delay_ms, falling_behind_ms: None },
+        _ if idle => NextStart {
+            wait_ms: polling_delay_ms,
+            falling_behind_ms: None,
+        },
         _ => at_once,
     }
 }
@@ -108,16 +143,35 @@ mod tests {
     #[test]
     fn processing_time_is_aligned_to_multiples_of_the_interval() {
         let trigger = Trigger::processing_time("10 seconds").expect("interval");
-        assert_eq!(next_start(trigger, 10_000, 14_000, false, 10), NextStart { wait_ms: 6_000, falling_behind_ms: None });
-        assert_eq!(next_start(trigger, 20_000, 20_000, true, 10).wait_ms, 10_000);
+        assert_eq!(
+            next_start(trigger, 10_000, 14_000, false, 10),
+            NextStart {
+                wait_ms: 6_000,
+                falling_behind_ms: None
+            }
+        );
+        assert_eq!(
+            next_start(trigger, 20_000, 20_000, true, 10).wait_ms,
+            10_000
+        );
     }
 
     #[test]
     fn processing_time_starts_at_once_and_warns_when_behind() {
         let trigger = Trigger::processing_time("10 seconds").expect("interval");
         let next = next_start(trigger, 10_000, 24_000, false, 10);
-        assert_eq!(next, NextStart { wait_ms: 0, falling_behind_ms: Some(14_000) });
-        assert_eq!(next_start(trigger, 10_000, 20_000, false, 10).falling_behind_ms, None, "exactly on time is not behind");
+        assert_eq!(
+            next,
+            NextStart {
+                wait_ms: 0,
+                falling_behind_ms: Some(14_000)
+            }
+        );
+        assert_eq!(
+            next_start(trigger, 10_000, 20_000, false, 10).falling_behind_ms,
+            None,
+            "exactly on time is not behind"
+        );
     }
 
     #[test]
@@ -148,6 +202,9 @@ mod tests {
     #[test]
     fn negative_trigger_is_refused_and_zero_means_as_fast_as_possible() {
         assert!(Trigger::processing_time("-1 second").is_err());
-        assert_eq!(Trigger::processing_time("0 seconds").expect("zero"), Trigger::Default);
+        assert_eq!(
+            Trigger::processing_time("0 seconds").expect("zero"),
+            Trigger::Default
+        );
     }
 }

@@ -28,8 +28,16 @@ pub struct WatermarkTracker {
 
 impl WatermarkTracker {
     /// A tracker for the operators that define watermarks, going on from a durable value (0 for a new query).
-    pub fn new(policy: WatermarkPolicy, operators: impl IntoIterator<Item = String>, current_ms: i64) -> Self {
-        Self { policy, operators: operators.into_iter().map(|uid| (uid, 0)).collect(), current_ms }
+    pub fn new(
+        policy: WatermarkPolicy,
+        operators: impl IntoIterator<Item = String>,
+        current_ms: i64,
+    ) -> Self {
+        Self {
+            policy,
+            operators: operators.into_iter().map(|uid| (uid, 0)).collect(),
+            current_ms,
+        }
     }
 
     /// Takes the event times of one epoch, by operator id, over all subtasks.
@@ -68,7 +76,13 @@ mod tests {
     use super::*;
 
     fn seen(max_ms: i64) -> EventTimeStats {
-        EventTimeStats { min_ms: 0, max_ms, sum_ms: 0.0, count: 1, delay_ms: 10 }
+        EventTimeStats {
+            min_ms: 0,
+            max_ms,
+            sum_ms: 0.0,
+            count: 1,
+            delay_ms: 10,
+        }
     }
 
     #[test]

@@ -52,9 +52,13 @@ impl ChainTask {
             bad_records: 0,
         }));
         if let Some(watermark_ms) = watermark {
-            self.outputs.control(&Message::Watermark(watermark_ms)).await?;
+            self.outputs
+                .control(&Message::Watermark(watermark_ms))
+                .await?;
         }
         self.env.failpoints.hit("chain:barrier")?;
-        self.outputs.control(&Message::Barrier(Barrier { epoch })).await
+        self.outputs
+            .control(&Message::Barrier(Barrier { epoch }))
+            .await
     }
 }

@@ -18,7 +18,10 @@ pub(crate) struct Input {
 
 /// What the inputs together say.
 pub(crate) enum InputEvent {
-    Batch { input: usize, batch: EpochBatch },
+    Batch {
+        input: usize,
+        batch: EpochBatch,
+    },
     Watermark(i64),
     /// All rows of the epoch have been received.
     Complete(Epoch),
@@ -36,8 +39,17 @@ pub(crate) struct Inputs {
 
 impl Inputs {
     pub(crate) fn new(inputs: Vec<Input>) -> Self {
-        let branches = inputs.iter().map(|input| input.index as u32 + 1).max().unwrap_or(1);
-        Self { aligner: Aligner::new(inputs.len()), branches, inputs, next: 0 }
+        let branches = inputs
+            .iter()
+            .map(|input| input.index as u32 + 1)
+            .max()
+            .unwrap_or(1);
+        Self {
+            aligner: Aligner::new(inputs.len()),
+            branches,
+            inputs,
+            next: 0,
+        }
     }
 
     pub(crate) async fn recv(&mut self) -> Result<InputEvent> {
@@ -76,13 +88,16 @@ impl Inputs {
                 }
                 Ok(Some(InputEvent::Batch { input, batch }))
             }
-            Message::Watermark(watermark_ms) => {
-                Ok(self.aligner.watermark(position, watermark_ms).map(InputEvent::Watermark))
+            Message::Watermark(watermark_ms) => Ok(self
+                .aligner
+                .watermark(position, watermark_ms)
+                .map(InputEvent::Watermark)),
+            Message::Barrier(barrier) => {
+                Ok(match self.aligner.barrier(position, barrier.epoch)? {
+                    Alignment::Complete(epoch) => Some(InputEvent::Complete(epoch)),
+                    Alignment::Waiting => None,
+                })
             }
-            Message::Barrier(barrier) => Ok(match self.aligner.barrier(position, barrier.epoch)? {
-                Alignment::Complete(epoch) => Some(InputEvent::Complete(epoch)),
-                Alignment::Waiting => None,
-            }),
             Message::End => Ok(match self.aligner.end(position) {
                 Alignment::Complete(epoch) => Some(InputEvent::Complete(epoch)),
                 Alignment::Waiting if self.aligner.all_ended() => Some(InputEvent::End),

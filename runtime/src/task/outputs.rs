@@ -18,11 +18,21 @@ pub(crate) struct Outputs(pub(crate) Vec<Output>);
 
 impl Outputs {
     pub(crate) async fn send(&mut self, batch: EpochBatch) -> Result<()> {
-        let EpochBatch { epoch, origin, rows } = batch;
+        let EpochBatch {
+            epoch,
+            origin,
+            rows,
+        } = batch;
         for output in &mut self.0 {
             for (target, rows) in output.partitioner.split(rows.clone())? {
                 if let Some(sender) = output.senders.get_mut(target).and_then(Option::as_mut) {
-                    sender.send(Message::Batch(EpochBatch { epoch, origin, rows })).await?;
+                    sender
+                        .send(Message::Batch(EpochBatch {
+                            epoch,
+                            origin,
+                            rows,
+                        }))
+                        .await?;
                 }
             }
         }
@@ -38,7 +48,11 @@ impl Outputs {
 
     /// Sends a control message to every target.
     pub(crate) async fn control(&mut self, message: &Message) -> Result<()> {
-        for sender in self.0.iter_mut().flat_map(|output| output.senders.iter_mut().flatten()) {
+        for sender in self
+            .0
+            .iter_mut()
+            .flat_map(|output| output.senders.iter_mut().flatten())
+        {
             sender.send(message.clone()).await?;
         }
         Ok(())

@@ -31,7 +31,11 @@ pub(crate) struct ReaderThread {
 }
 
 impl ReaderThread {
-    pub(crate) fn spawn(name: String, reader: Box<dyn SourceReader>, alive: mpsc::Sender<()>) -> Result<Self> {
+    pub(crate) fn spawn(
+        name: String,
+        reader: Box<dyn SourceReader>,
+        alive: mpsc::Sender<()>,
+    ) -> Result<Self> {
         let (splits, split_queue) = bounded(1);
         let (sender, items) = mpsc::channel(AHEAD);
         std::thread::Builder::new()
@@ -40,29 +44,45 @@ impl ReaderThread {
                 serve(reader, &split_queue, &sender);
                 drop(alive);
             })
-            .map_err(|error| WeirError::external(format!("no thread for reader '{name}'")).with_source(error))?;
+            .map_err(|error| {
+                WeirError::external(format!("no thread for reader '{name}'")).with_source(error)
+            })?;
         Ok(Self { splits, items })
     }
 
     /// Begins a split; its rows follow from [`ReaderThread::next`].
     pub(crate) fn open(&self, split: &Split) -> Result<()> {
-        self.splits.send(split.clone()).map_err(|_| WeirError::killed("the reader thread"))
+        self.splits
+            .send(split.clone())
+            .map_err(|_| WeirError::killed("the reader thread"))
     }
 
     pub(crate) async fn next(&mut self) -> Result<ReadItem> {
-        self.items.recv().await.ok_or_else(|| WeirError::killed("the reader thread"))
+        self.items
+            .recv()
+            .await
+            .ok_or_else(|| WeirError::killed("the reader thread"))
     }
 }
 
-fn serve(mut reader: Box<dyn SourceReader>, splits: &Receiver<Split>, items: &mpsc::Sender<ReadItem>) {
+fn serve(
+    mut reader: Box<dyn SourceReader>,
+    splits: &Receiver<Split>,
+    items: &mpsc::Sender<ReadItem>,
+) {
     while let Ok(split) = splits.recv() {
-        let read = std::panic::catch_unwind(AssertUnwindSafe(|| read_split(reader.as_mut(), &split, items)));
+        let read = std::panic::catch_unwind(AssertUnwindSafe(|| {
+            read_split(reader.as_mut(), &split, items)
+        }));
         let failure = match read {
             Ok(Ok(true)) => continue,
             Ok(Ok(false)) => return,
             Ok(Err(error)) => error.at_position(split.name),
-            Err(panic) => WeirError::internal(format!("panic in a source reader: {}", panic_message(panic.as_ref())))
-                .at_position(split.name),
+            Err(panic) => WeirError::internal(format!(
+                "panic in a source reader: {}",
+                panic_message(panic.as_ref())
+            ))
+            .at_position(split.name),
         };
         // Nobody listens any more if this fails: the generation is gone.
         let _gone = items.blocking_send(ReadItem::Failed(failure)).is_err();
@@ -71,7 +91,11 @@ fn serve(mut reader: Box<dyn SourceReader>, splits: &Receiver<Split>, items: &mp
 }
 
 /// False when nobody wants the rows any more.
-fn read_split(reader: &mut dyn SourceReader, split: &Split, items: &mpsc::Sender<ReadItem>) -> Result<bool> {
+fn read_split(
+    reader: &mut dyn SourceReader,
+    split: &Split,
+    items: &mpsc::Sender<ReadItem>,
+) -> Result<bool> {
     reader.open(split)?;
     loop {
         let item = match reader.poll(MAX_ROWS, MAX_WAIT)? {
@@ -79,7 +103,9 @@ fn read_split(reader: &mut dyn SourceReader, split: &Split, items: &mpsc::Sender
             Polled::Batch(batch) => ReadItem::Batch(batch),
             Polled::Idle if items.is_closed() => return Ok(false),
             Polled::Idle => continue,
-            Polled::Done => return Ok(items.blocking_send(ReadItem::Done(reader.counts())).is_ok()),
+            Polled::Done => {
+                return Ok(items.blocking_send(ReadItem::Done(reader.counts())).is_ok());
+            }
         };
         if items.blocking_send(item).is_err() {
             return Ok(false);

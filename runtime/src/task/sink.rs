@@ -24,7 +24,9 @@ impl SinkTask {
                     self.writer.write(batch).await?;
                 }
                 InputEvent::Watermark(_) => {}
-                InputEvent::Complete(epoch) => self.prepare(epoch, std::mem::take(&mut rows)).await?,
+                InputEvent::Complete(epoch) => {
+                    self.prepare(epoch, std::mem::take(&mut rows)).await?
+                }
                 InputEvent::End => return Ok(()),
             }
         }

@@ -27,17 +27,38 @@ struct EpochCounts {
 }
 
 impl SourceTask {
-    pub(crate) fn new(env: TaskEnv, source: u32, reader: ReaderThread, chain: Chain, outputs: Outputs) -> Self {
-        Self { env, source, reader, chain, outputs, watermark_ms: i64::MIN }
+    pub(crate) fn new(
+        env: TaskEnv,
+        source: u32,
+        reader: ReaderThread,
+        chain: Chain,
+        outputs: Outputs,
+    ) -> Self {
+        Self {
+            env,
+            source,
+            reader,
+            chain,
+            outputs,
+            watermark_ms: i64::MIN,
+        }
     }
 
-    pub(crate) async fn run(mut self, mut epochs: mpsc::UnboundedReceiver<BeginEpoch>) -> Result<()> {
+    pub(crate) async fn run(
+        mut self,
+        mut epochs: mpsc::UnboundedReceiver<BeginEpoch>,
+    ) -> Result<()> {
         while let Some(begin) = epochs.recv().await {
             let mut counts = EpochCounts::default();
             for (index, split) in &begin.splits {
                 self.env.failpoints.hit("source:split")?;
                 self.reader.open(split)?;
-                let origin = Origin { branch: 0, source: self.source, split: *index, sequence: 0 };
+                let origin = Origin {
+                    branch: 0,
+                    source: self.source,
+                    split: *index,
+                    sequence: 0,
+                };
                 self.read(&begin, origin, &mut counts).await?;
             }
             self.close(&begin, counts).await?;
@@ -45,7 +66,12 @@ impl SourceTask {
         self.outputs.control(&Message::End).await
     }
 
-    async fn read(&mut self, begin: &BeginEpoch, mut origin: Origin, counts: &mut EpochCounts) -> Result<()> {
+    async fn read(
+        &mut self,
+        begin: &BeginEpoch,
+        mut origin: Origin,
+        counts: &mut EpochCounts,
+    ) -> Result<()> {
         loop {
             match self.reader.next().await? {
                 ReadItem::Batch(batch) => {
@@ -64,7 +90,11 @@ impl SourceTask {
 
     async fn push(&mut self, begin: &BeginEpoch, origin: Origin, batch: RecordBatch) -> Result<()> {
         let mut out = Vec::new();
-        let batch = EpochBatch { epoch: begin.epoch, origin, rows: Rows::inserts(batch) };
+        let batch = EpochBatch {
+            epoch: begin.epoch,
+            origin,
+            rows: Rows::inserts(batch),
+        };
         self.chain.process(0, batch, &mut out)?;
         self.outputs.send_all(&mut out).await
     }
@@ -73,7 +103,8 @@ impl SourceTask {
         let mut out = Vec::new();
         if begin.watermark_ms > self.watermark_ms {
             self.watermark_ms = begin.watermark_ms;
-            self.chain.on_watermark(begin.watermark_ms, begin.epoch, &mut out)?;
+            self.chain
+                .on_watermark(begin.watermark_ms, begin.epoch, &mut out)?;
         }
         self.chain.on_epoch_end(begin.epoch, &mut out)?;
         self.outputs.send_all(&mut out).await?;
@@ -87,8 +118,12 @@ impl SourceTask {
             rows: counts.rows,
             bad_records: counts.bad_records,
         }));
-        self.outputs.control(&Message::Watermark(begin.watermark_ms)).await?;
+        self.outputs
+            .control(&Message::Watermark(begin.watermark_ms))
+            .await?;
         self.env.failpoints.hit("source:barrier")?;
-        self.outputs.control(&Message::Barrier(Barrier { epoch: begin.epoch })).await
+        self.outputs
+            .control(&Message::Barrier(Barrier { epoch: begin.epoch }))
+            .await
     }
 }

@@ -1,0 +1,362 @@
+//! [`StateError`]: everything that can go wrong with a checkpoint, with the file, the epoch and the way out as
+//! fields.
+//!
+//! A person reads these at a bad hour: each names the file, what is wrong with it and what can be done,
+//! and none suggests deleting something that would lose data without saying so.
+
+use std::fmt;
+
+use crate::epoch::Epoch;
+use crate::fingerprint::Incompatible;
+use crate::owner::OwnerInfo;
+
+/// Result of this crate.
+pub type Result<T, E = StateError> = std::result::Result<T, E>;
+
+/// An error of the checkpoint location or of what is written in it.
+///
+/// `path` is the full path or url of the file; the text is one lower-case phrase ending in the way out
+/// ([`StateError::remedy`]) where there is one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// The file system refused (no space, no permission …).
+    Io {
+        /// What was tried, a verb: `write`, `read` …
+        action: &'static str,
+        /// The file or directory.
+        path: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The object store refused.
+    Store {
+        /// What was tried, a verb.
+        action: &'static str,
+        /// The object.
+        path: String,
+        /// What the store said.
+        source: Box<object_store::Error>,
+    },
+    /// The checkpoint location or a name in it cannot be used as written.
+    InvalidLocation {
+        /// As given.
+        location: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The url's scheme is unknown, or its object store is not compiled in.
+    UnsupportedScheme {
+        /// As given.
+        location: String,
+        /// The scheme found.
+        scheme: String,
+    },
+    /// The file is torn (empty, cut short, checksum wrong) or does not hold what its name says.
+    Damaged {
+        /// The file.
+        path: String,
+        /// The epoch it belongs to, if it belongs to one.
+        epoch: Option<Epoch>,
+        /// What is wrong.
+        reason: String,
+        /// What can be done.
+        remedy: &'static str,
+    },
+    /// The file was written by a newer version.
+    UnsupportedVersion {
+        /// The file.
+        path: String,
+        /// Version found.
+        found: u32,
+        /// Newest version this build reads.
+        max: u32,
+    },
+    /// A file every restart needs is not there.
+    Missing {
+        /// The file.
+        path: String,
+        /// The epoch it belongs to, if it belongs to one.
+        epoch: Option<Epoch>,
+        /// Why it must be there.
+        reason: String,
+        /// What can be done.
+        remedy: &'static str,
+    },
+    /// Plans run further ahead of the manifests than a crash can explain.
+    LogsApart {
+        /// The newest plan.
+        path: String,
+        /// Epoch of the newest plan.
+        newest_plan: Epoch,
+        /// Epoch of the newest manifest, if any.
+        newest_manifest: Option<Epoch>,
+    },
+    /// First start on a directory that holds something else.
+    ForeignDirectory {
+        /// The location.
+        path: String,
+        /// Some of the names found.
+        found: Vec<String>,
+    },
+    /// Another live query holds the lease.
+    CheckpointInUse {
+        /// The location.
+        path: String,
+        /// Who holds it, if the lease could be read.
+        owner: Option<Box<OwnerInfo>>,
+        /// The holder's generation, if the lease could be read.
+        generation: Option<u64>,
+    },
+    /// This run held the lease and another run has it now.
+    LeaseLost {
+        /// The lease.
+        path: String,
+        /// Generation of this run.
+        generation: u64,
+        /// Who holds it now, if the lease could be read.
+        owner: Option<Box<OwnerInfo>>,
+    },
+    /// The file this run wanted to publish is there already: another run writes to the same checkpoint.
+    ConcurrentWriter {
+        /// The file.
+        path: String,
+        /// The epoch it belongs to.
+        epoch: Option<Epoch>,
+        /// Generation of this run.
+        ours: u64,
+        /// Generation of the run that wrote the file, if readable.
+        theirs: Option<u64>,
+        /// Who holds the lease now, if readable.
+        owner: Option<Box<OwnerInfo>>,
+    },
+    /// An epoch was written out of order.
+    OutOfOrder {
+        /// The file.
+        path: String,
+        /// The epoch asked for.
+        epoch: Epoch,
+        /// The newest epoch already there.
+        newest: Epoch,
+    },
+    /// The program's operators do not fit the checkpoint.
+    Incompatible {
+        /// The location.
+        path: String,
+        /// Every problem.
+        source: Incompatible,
+    },
+    /// A value could not be encoded or decoded.
+    Codec {
+        /// What was encoded or decoded.
+        what: String,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl StateError {
+    /// The file, directory or url the error is about, if there is one.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::Io { path, .. }
+            | Self::Store { path, .. }
+            | Self::Damaged { path, .. }
+            | Self::UnsupportedVersion { path, .. }
+            | Self::Missing { path, .. }
+            | Self::LogsApart { path, .. }
+            | Self::ForeignDirectory { path, .. }
+            | Self::CheckpointInUse { path, .. }
+            | Self::LeaseLost { path, .. }
+            | Self::ConcurrentWriter { path, .. }
+            | Self::OutOfOrder { path, .. }
+            | Self::Incompatible { path, .. } => Some(path),
+            Self::InvalidLocation { location, .. } | Self::UnsupportedScheme { location, .. } => {
+                Some(location)
+            }
+            Self::Codec { .. } => None,
+        }
+    }
+
+    /// The epoch the error is about, if there is one.
+    #[must_use]
+    pub fn epoch(&self) -> Option<Epoch> {
+        match self {
+            Self::Damaged { epoch, .. }
+            | Self::Missing { epoch, .. }
+            | Self::ConcurrentWriter { epoch, .. } => *epoch,
+            Self::LogsApart { newest_plan, .. } => Some(*newest_plan),
+            Self::OutOfOrder { epoch, .. } => Some(*epoch),
+            _ => None,
+        }
+    }
+
+    /// What can be done about it, if this crate knows.
+    #[must_use]
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::Damaged { remedy, .. } | Self::Missing { remedy, .. } => Some(remedy),
+            Self::InvalidLocation { .. } => Some(
+                "allowed are a plain path, `file://` + absolute path, `memory://name` or the url of an object store",
+            ),
+            Self::UnsupportedScheme { .. } => Some(
+                "allowed are plain paths, `file`, `memory`, and with the feature in brackets `s3`, `s3a` (aws), \
+                 `gs` (gcp), `az`, `abfs`, `abfss` (azure)",
+            ),
+            Self::UnsupportedVersion { .. } => {
+                Some("use the version that wrote the checkpoint or a newer one")
+            }
+            Self::LogsApart { .. } => Some(
+                "restore the missing files under `commits`, or delete the plans after the newest manifest plus one \
+                 if their epochs are known to have written nothing",
+            ),
+            Self::ForeignDirectory { .. } => {
+                Some("give an empty or new directory, or the one this query was started with")
+            }
+            Self::CheckpointInUse { .. } => {
+                Some("stop that query first or use another checkpoint location")
+            }
+            Self::LeaseLost { .. } | Self::ConcurrentWriter { .. } => Some(
+                "only one run may use a checkpoint: stop one of them; nothing of this run's epoch was committed",
+            ),
+            Self::Io { .. }
+            | Self::Store { .. }
+            | Self::OutOfOrder { .. }
+            | Self::Incompatible { .. }
+            | Self::Codec { .. } => None,
+        }
+    }
+
+    /// True when the same call may succeed later without anyone changing anything: the storage failed, not the
+    /// contents.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Io { .. } | Self::Store { .. })
+    }
+
+    fn phrase(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io {
+                action,
+                path,
+                source,
+            } => write!(f, "cannot {action} `{path}`: {source}"),
+            Self::Store {
+                action,
+                path,
+                source,
+            } => write!(f, "cannot {action} `{path}`: {source}"),
+            Self::InvalidLocation { location, reason } => {
+                write!(
+                    f,
+                    "checkpoint location `{location}` cannot be used: {reason}"
+                )
+            }
+            Self::UnsupportedScheme { location, scheme } => write!(
+                f,
+                "checkpoint location `{location}` has the scheme `{scheme}`, which is unknown or not compiled in"
+            ),
+            Self::Damaged { path, reason, .. } => write!(f, "file `{path}` is damaged: {reason}"),
+            Self::UnsupportedVersion { path, found, max } => write!(
+                f,
+                "file `{path}` has version {found}, this build reads versions up to {max}"
+            ),
+            Self::Missing { path, reason, .. } => {
+                write!(f, "file `{path}` is missing: {reason}")
+            }
+            Self::Codec { what, reason } => {
+                write!(f, "cannot encode or decode {what}: {reason}")
+            }
+            Self::Incompatible { path, source } => {
+                write!(f, "checkpoint `{path}` cannot be continued: {source}")
+            }
+            other => other.phrase_of_conflict(f),
+        }
+    }
+
+    fn phrase_of_conflict(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LogsApart {
+                path,
+                newest_plan,
+                newest_manifest,
+            } => match newest_manifest {
+                Some(m) => write!(
+                    f,
+                    "plan `{path}` is of epoch {newest_plan} but the newest manifest is of epoch {m}, at most one epoch may be open"
+                ),
+                None => write!(
+                    f,
+                    "plan `{path}` is of epoch {newest_plan} but there is no manifest at all, at most one epoch may be open"
+                ),
+            },
+            Self::ForeignDirectory { path, found } => write!(
+                f,
+                "directory `{path}` is not a checkpoint and not empty: found `{}`",
+                found.join("`, `")
+            ),
+            Self::CheckpointInUse {
+                path,
+                owner,
+                generation,
+            } => {
+                write!(f, "checkpoint `{path}` is in use by {}", Named(owner))?;
+                generation.map_or(Ok(()), |g| write!(f, ", generation {g}"))
+            }
+            Self::LeaseLost {
+                path,
+                generation,
+                owner,
+            } => write!(
+                f,
+                "lease `{path}` of generation {generation} was taken over by {}",
+                Named(owner)
+            ),
+            Self::ConcurrentWriter {
+                path,
+                ours,
+                theirs,
+                owner,
+                ..
+            } => {
+                let theirs = theirs.map_or("unknown".to_string(), |g| g.to_string());
+                write!(
+                    f,
+                    "file `{path}` was already written by generation {theirs} while generation {ours} was about to, \
+                     the lease is held by {}",
+                    Named(owner)
+                )
+            }
+            Self::OutOfOrder {
+                path,
+                epoch,
+                newest,
+            } => write!(
+                f,
+                "epoch {epoch} cannot be written to `{path}` after epoch {newest}"
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.phrase(f)?;
+        self.remedy()
+            .map_or(Ok(()), |remedy| write!(f, "; {remedy}"))
+    }
+}
+
+/// Shows an owner that may be unknown.
+struct Named<'a>(&'a Option<Box<OwnerInfo>>);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(owner) => owner.fmt(f),
+            None => f.write_str("an unknown query"),
+        }
+    }
+}

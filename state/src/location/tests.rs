@@ -1,0 +1,1 @@
+//! Tests of the location: every backend, every step.

@@ -1,0 +1,67 @@
+//! [`Manifest`]: the commit point of an epoch (invariant E2).
+//!
+//! `commits/N` is created atomically and only if absent. It names every snapshot of N; an epoch without
+//! it never happened.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Epoch;
+
+/// The manifest of one epoch, `commits/N`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The epoch committed; also the file name.
+    pub epoch: Epoch,
+    /// Generation of the run that committed it.
+    pub generation: u64,
+    /// Watermark that plan N+1 starts from, unix milliseconds (Spark's `nextBatchWatermarkMs`).
+    pub next_watermark_ms: i64,
+    /// Snapshots by operator uid; an operator without state has no entry.
+    #[serde(default)]
+    pub snapshots: BTreeMap<String, Vec<SnapshotRef>>,
+    /// What each sink committed, by sink uid: a short summary for people and for checks, in the sink's own JSON.
+    #[serde(default)]
+    pub committables: BTreeMap<String, serde_json::Value>,
+    /// Number of key groups by operator uid; fixed for the life of the operator's state.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub key_groups: BTreeMap<String, u32>,
+    /// Number of subtasks by operator uid when the epoch ran; may differ at the next start.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parallelism: BTreeMap<String, u32>,
+}
+
+impl Manifest {
+    /// A manifest without snapshots or committables.
+    #[must_use]
+    pub fn new(epoch: Epoch, generation: u64, next_watermark_ms: i64) -> Self {
+        Self {
+            epoch,
+            generation,
+            next_watermark_ms,
+            snapshots: BTreeMap::new(),
+            committables: BTreeMap::new(),
+            key_groups: BTreeMap::new(),
+            parallelism: BTreeMap::new(),
+        }
+    }
+
+    /// Every file the manifest needs to be restored.
+    pub fn files(&self) -> impl Iterator<Item = &str> {
+        self.snapshots.values().flatten().map(|s| s.file.as_str())
+    }
+}
+
+/// Where the snapshot of one subtask lies and how to tell that it is whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SnapshotRef {
+    /// Index of the subtask, from 0.
+    pub subtask: u32,
+    /// Name of the file inside the checkpoint location.
+    pub file: String,
+    /// CRC-32 (IEEE) of the snapshot's payload, without the file's envelope.
+    pub crc32: u32,
+    /// Length of the payload in bytes.
+    pub bytes: u64,
+}
