@@ -12,24 +12,15 @@ use crate::expression::{Expression, batch_of};
 /// Rows of one output batch at which the next one is begun; the elements of one row are never split.
 const TARGET_ROWS: usize = 32_768;
 
-/// What the elements become.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exploded {
-    /// One column of elements; of a map two, keys and values.
-    Elements,
-    /// A column of positions from 0 before those of [`Elements`](Exploded::Elements).
-    Positions,
-    /// The elements are structs: one column per field.
-    Fields,
-}
-
 /// How an explode is done.
 #[derive(Debug, Clone)]
 pub struct Explode {
     /// The array or map.
     pub input: Expression,
-    /// What its elements become.
-    pub kind: Exploded,
+    /// The first new column is the position of the element in its array, from 0.
+    pub position: bool,
+    /// The elements are structs and become one column per field; of a map keys and values always become two.
+    pub fields: bool,
     /// Keeps rows without elements, with nulls in the new columns.
     pub outer: bool,
     /// Positions of the input columns that are kept, in the order of the output; `None` = all.
@@ -40,7 +31,7 @@ pub struct Explode {
 
 /// An operator whose output is the kept columns followed by the new ones.
 pub fn explode(explode: Explode) -> OperatorSpec {
-    let detail = format!("{:?} of {}{}", explode.kind, explode.input, if explode.outer { ", outer" } else { "" });
+    let detail = format!("{}{}", explode.input, if explode.outer { ", outer" } else { "" });
     let explode = Arc::new(explode);
     let made = Arc::clone(&explode);
     OperatorSpec::new("explode", move |_| Ok(Exploder { explode: Arc::clone(&made), schemas: None }))
@@ -70,19 +61,19 @@ impl Explode {
 
     /// Types of the new columns.
     fn added(&self, input: &DataType) -> Result<Vec<DataType>> {
-        let elements = match (input, self.kind) {
-            (DataType::List(field) | DataType::LargeList(field), Exploded::Fields) => match field.data_type() {
+        let elements = match input {
+            DataType::List(field) | DataType::LargeList(field) if self.fields => match field.data_type() {
                 DataType::Struct(fields) => types(fields),
                 other => return Err(WeirError::plan(format!("inline needs an array of structs, got an array of {other}"))),
             },
-            (DataType::List(field) | DataType::LargeList(field), _) => vec![field.data_type().clone()],
-            (DataType::Map(entries, _), Exploded::Elements | Exploded::Positions) => match entries.data_type() {
+            DataType::List(field) | DataType::LargeList(field) => vec![field.data_type().clone()],
+            DataType::Map(entries, _) => match entries.data_type() {
                 DataType::Struct(fields) => types(fields),
                 other => return Err(WeirError::internal(format!("entries of a map are {other}, not structs"))),
             },
-            (other, _) => return Err(WeirError::plan(format!("explode needs an array or a map, got {other}"))),
+            other => return Err(WeirError::plan(format!("explode needs an array or a map, got {other}"))),
         };
-        let position = (self.kind == Exploded::Positions).then_some(DataType::Int32);
+        let position = self.position.then_some(DataType::Int32);
         Ok(position.into_iter().chain(elements).collect())
     }
 }
@@ -113,7 +104,7 @@ impl Exploder {
 impl Operator for Exploder {
     fn process(&mut self, _input: usize, rows: Rows, _context: &OperatorContext, out: &mut Outbox) -> Result<()> {
         let output = self.output(&rows.schema())?;
-        let nested = Nested::of(&self.explode.input.evaluate(rows.batch())?, self.explode.kind)?;
+        let nested = Nested::of(&self.explode.input.evaluate(rows.batch())?, self.explode.fields)?;
         let kept = rows.map_batch(rows.batch().project(&self.explode.kept(rows.batch().num_columns()))?)?;
         let mut from = 0;
         while from < kept.num_rows() {
@@ -124,7 +115,7 @@ impl Operator for Exploder {
             }
             let repeated = kept.take(&UInt32Array::from(picked.rows))?;
             let mut columns = repeated.batch().columns().to_vec();
-            if self.explode.kind == Exploded::Positions {
+            if self.explode.position {
                 columns.push(Arc::new(Int32Array::from(picked.positions)));
             }
             for values in &nested.values {
@@ -157,7 +148,7 @@ struct Picked {
 }
 
 impl Nested {
-    fn of(array: &ArrayRef, kind: Exploded) -> Result<Self> {
+    fn of(array: &ArrayRef, fields: bool) -> Result<Self> {
         let (offsets, values) = match array.data_type() {
             DataType::List(_) => {
                 let list = array.as_list::<i32>();
@@ -173,7 +164,7 @@ impl Nested {
             }
             other => return Err(WeirError::internal(format!("explode got {other}"))),
         };
-        let in_fields = kind == Exploded::Fields || matches!(array.data_type(), DataType::Map(_, _));
+        let in_fields = fields || matches!(array.data_type(), DataType::Map(_, _));
         let values = match values.as_struct_opt() {
             Some(structs) if in_fields => fields_of(structs)?,
             _ => vec![values],

@@ -20,7 +20,7 @@ mod project;
 mod union;
 mod watermark;
 
-pub use explode::{Explode, Exploded, explode};
+pub use explode::{Explode, explode};
 pub use expression::{ErrorMap, Expression, data_error};
 pub use filter::filter;
 pub use map::map_batches;

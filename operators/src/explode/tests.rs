@@ -13,9 +13,9 @@ fn lists(rows: Vec<Option<Vec<Option<i64>>>>) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable([("id", ids, true), ("xs", values, true)]).expect("batch")
 }
 
-fn spec(kind: Exploded, outer: bool, names: &[&str]) -> OperatorSpec {
+fn spec(position: bool, outer: bool, names: &[&str]) -> OperatorSpec {
     let names = names.iter().map(|name| (*name).to_owned()).collect();
-    explode(Explode { input: Expression::column("xs", 1), kind, outer, keep: Some(vec![0]), names })
+    explode(Explode { input: Expression::column("xs", 1), position, fields: false, outer, keep: Some(vec![0]), names })
 }
 
 fn table(batches: &[RecordBatch]) -> Vec<String> {
@@ -26,7 +26,7 @@ fn table(batches: &[RecordBatch]) -> Vec<String> {
 #[test]
 fn explode_repeats_the_row_for_each_element_and_drops_rows_without() {
     let input = lists(vec![Some(vec![Some(7), None]), Some(vec![]), None, Some(vec![Some(9)])]);
-    let spec = spec(Exploded::Elements, false, &["x"]);
+    let spec = spec(false, false, &["x"]);
     let (out, _) = run(&spec, std::slice::from_ref(&input)).expect("run");
     assert_eq!(table(&out), ["| id | x |", "| 0  | 7 |", "| 0  |   |", "| 3  | 9 |"]);
     assert_eq!(out[0].schema(), spec.schema(&[input.schema()]).expect("schema"));
@@ -35,14 +35,14 @@ fn explode_repeats_the_row_for_each_element_and_drops_rows_without() {
 #[test]
 fn explode_outer_keeps_rows_without_elements() {
     let input = lists(vec![Some(vec![Some(7)]), Some(vec![]), None]);
-    let (out, _) = run(&spec(Exploded::Positions, true, &["pos", "x"]), &[input]).expect("run");
+    let (out, _) = run(&spec(true, true, &["pos", "x"]), &[input]).expect("run");
     assert_eq!(table(&out), ["| id | pos | x |", "| 0  | 0   | 7 |", "| 1  |     |   |", "| 2  |     |   |"]);
 }
 
 #[test]
 fn posexplode_counts_from_zero_in_every_row() {
     let input = lists(vec![Some(vec![Some(7), Some(8)]), Some(vec![Some(9)])]);
-    let (out, _) = run(&spec(Exploded::Positions, false, &["pos", "x"]), &[input]).expect("run");
+    let (out, _) = run(&spec(true, false, &["pos", "x"]), &[input]).expect("run");
     assert_eq!(out[0].column(1).as_primitive::<Int32Type>().values(), &[0, 1, 0]);
 }
 
@@ -58,7 +58,7 @@ fn explode_of_a_map_gives_keys_and_values() {
     let map = Arc::new(map.finish()) as ArrayRef;
     let ids = Arc::new(Int64Array::from(vec![0, 1])) as ArrayRef;
     let input = RecordBatch::try_from_iter_with_nullable([("id", ids, true), ("xs", map, true)]).expect("batch");
-    let (out, _) = run(&spec(Exploded::Elements, false, &["k", "v"]), &[input]).expect("run");
+    let (out, _) = run(&spec(false, false, &["k", "v"]), &[input]).expect("run");
     assert_eq!(table(&out), ["| id | k | v |", "| 0  | a | 1 |", "| 0  | b |   |"]);
 }
 
@@ -71,7 +71,9 @@ fn inline_turns_fields_into_columns_and_a_null_struct_into_nulls() {
     let list = ListArray::new(item, OffsetBuffer::from_lengths([2]), Arc::new(structs), None);
     let ids = Arc::new(Int64Array::from(vec![0])) as ArrayRef;
     let input = RecordBatch::try_from_iter([("id", ids), ("xs", Arc::new(list) as ArrayRef)]).expect("batch");
-    let (out, _) = run(&spec(Exploded::Fields, false, &["s"]), &[input]).expect("run");
+    let (column, names) = (Expression::column("xs", 1), vec!["s".to_owned()]);
+    let spec = explode(Explode { input: column, position: false, fields: true, outer: false, keep: Some(vec![0]), names });
+    let (out, _) = run(&spec, &[input]).expect("run");
     assert_eq!(table(&out), ["| id | s |", "| 0  | p |", "| 0  |   |"]);
 }
 
@@ -79,7 +81,7 @@ fn inline_turns_fields_into_columns_and_a_null_struct_into_nulls() {
 fn explode_of_many_elements_is_cut_into_batches_between_rows() {
     let row = Some((0..20_000).map(Some).collect());
     let input = lists(vec![row.clone(), row.clone(), row]);
-    let (out, _) = run(&spec(Exploded::Elements, false, &["x"]), &[input]).expect("run");
+    let (out, _) = run(&spec(false, false, &["x"]), &[input]).expect("run");
     let sizes: Vec<_> = out.iter().map(RecordBatch::num_rows).collect();
     assert_eq!(sizes, [40_000, 20_000]);
 }
@@ -89,7 +91,7 @@ fn explode_of_something_else_is_refused_when_the_topology_is_built() {
     let input = lists(vec![]);
     let column = Expression::column("id", 0);
     let names = vec!["x".to_owned()];
-    let spec = explode(Explode { input: column, kind: Exploded::Elements, outer: false, keep: None, names });
+    let spec = explode(Explode { input: column, position: false, fields: false, outer: false, keep: None, names });
     let error = spec.schema(&[input.schema()]).expect_err("no array");
     assert!(error.to_string().contains("got Int64"), "{error}");
 }
