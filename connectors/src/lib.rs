@@ -1,1 +1,3 @@
 //! Placeholder while dependencies build.
+
+pub mod file;

@@ -1,0 +1,3 @@
+//! Files as source and sink.
+
+pub mod encode;
