@@ -1,0 +1,3 @@
+//! Bytes of one file -> Arrow batches, with Spark's rules for bad records.
+
+pub mod parse;
