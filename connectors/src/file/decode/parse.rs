@@ -8,6 +8,7 @@ mod base64;
 mod decimal;
 mod number;
 mod time;
+pub(super) mod words;
 mod zone;
 
 pub use base64::decode_base64;

@@ -2,30 +2,7 @@
 //!
 //! Digits are read eight at a time inside one machine word (SWAR): ids and prices are the bulk of every file.
 
-/// `0x30` ('0') in every byte.
-const ZEROS: u64 = 0x3030_3030_3030_3030;
-
-/// How many of the eight bytes of `word` (first byte lowest) are digits, counted from the first.
-pub(crate) fn leading_digits(word: u64) -> usize {
-    let digits = word ^ ZEROS;
-    // A byte is 0..=9 exactly if neither it nor it + 0x76 has the top bit; a carry only ever leaves a byte already marked.
-    let other = (digits | digits.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080;
-    (other.trailing_zeros() / 8) as usize
-}
-
-/// The number written by the first `count` (1..=8) digits of `word`.
-pub(crate) fn digits_value(word: u64, count: usize) -> u64 {
-    let digits = (word ^ ZEROS) << (64 - 8 * count);
-    let pairs = (digits & 0x0F0F_0F0F_0F0F_0F0F).wrapping_mul(2561) >> 8;
-    let fours = (pairs & 0x00FF_00FF_00FF_00FF).wrapping_mul(6_553_601) >> 16;
-    (fours & 0x0000_FFFF_0000_FFFF).wrapping_mul(42_949_672_960_001) >> 32
-}
-
-/// The eight bytes at `at`, first byte lowest; `None` when fewer are left.
-pub(crate) fn word_at(text: &[u8], at: usize) -> Option<u64> {
-    let bytes = text.get(at..at + 8)?;
-    Some(u64::from_le_bytes(bytes.try_into().ok()?))
-}
+use super::words::{digits_value, leading_digits, word_at};
 
 /// Unsigned digits only, at least one; `None` above `u64::MAX`.
 fn parse_digits(text: &[u8]) -> Option<u64> {
@@ -188,17 +165,6 @@ mod tests {
         fn floats_agree_with_the_standard_library(value: f64) {
             prop_assume!(value.is_finite());
             prop_assert_eq!(parse_f64(format!("{value:e}").as_bytes()), Some(value));
-        }
-
-        #[test]
-        fn words_count_and_read_their_leading_digits(bytes: [u8; 8]) {
-            let word = u64::from_le_bytes(bytes);
-            let count = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
-            prop_assert_eq!(leading_digits(word), count);
-            if count > 0 {
-                let text = std::str::from_utf8(&bytes[..count]).expect("digits");
-                prop_assert_eq!(digits_value(word, count), text.parse::<u64>().expect("digits"));
-            }
         }
     }
 }

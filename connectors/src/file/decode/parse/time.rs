@@ -4,7 +4,7 @@
 //! everything else (short years, one-digit months, offsets, regions, missing parts) goes through a small scanner.
 //! A time without a date is refused: it would mean "today", and no result may depend on the clock.
 
-use super::{Zone, number::word_at};
+use super::{Zone, words::word_at};
 
 /// Microseconds in a day.
 const DAY_MICROS: i64 = 86_400_000_000;
