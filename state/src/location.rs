@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::ObjectStore;
 
-pub(crate) use local::LocalStore;
+pub(crate) use local::{LocalStore, io_error};
 pub use local::{IoHook, IoStep};
 pub(crate) use object::{ObjectLocation, Versioned};
 
@@ -184,6 +184,15 @@ impl CheckpointLocation {
         match &self.backend {
             Backend::Local(local) => local.delete(name),
             Backend::Object(object) => object.delete(name).await,
+        }
+    }
+
+    /// Makes earlier deletions in `dir` survive a power cut.
+    pub(crate) fn sync(&self, dir: &str) -> Result<()> {
+        match &self.backend {
+            Backend::Local(local) => local.sync_dir(dir),
+            // A delete that an object store has answered is durable.
+            Backend::Object(_) => Ok(()),
         }
     }
 
