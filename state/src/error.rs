@@ -38,7 +38,12 @@ pub enum StateError {
         /// What the store said.
         source: Box<object_store::Error>,
     },
-    /// The checkpoint location or a name in it cannot be used as written.
+    /// A name inside the checkpoint is malformed.
+    InvalidName {
+        /// As given.
+        name: String,
+    },
+    /// The checkpoint location cannot be used as written.
     InvalidLocation {
         /// As given.
         location: String,
@@ -178,6 +183,7 @@ impl StateError {
             Self::InvalidLocation { location, .. } | Self::UnsupportedScheme { location, .. } => {
                 Some(location)
             }
+            Self::InvalidName { name } => Some(name),
             Self::Codec { .. } => None,
         }
     }
@@ -200,6 +206,9 @@ impl StateError {
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Damaged { remedy, .. } | Self::Missing { remedy, .. } => Some(remedy),
+            Self::InvalidName { .. } => Some(
+                "allowed are non-empty segments separated by `/`, none of them hidden or temporary",
+            ),
             Self::InvalidLocation { .. } => Some(
                 "allowed are a plain path, `file://` + absolute path, `memory://name` or the url of an object store",
             ),
@@ -260,6 +269,9 @@ impl StateError {
                 f,
                 "checkpoint location `{location}` has the scheme `{scheme}`, which is unknown or not compiled in"
             ),
+            Self::InvalidName { name } => {
+                write!(f, "`{name}` is not a name for a file in a checkpoint")
+            }
             Self::Damaged { path, reason, .. } => write!(f, "file `{path}` is damaged: {reason}"),
             Self::UnsupportedVersion { path, found, max } => write!(
                 f,
@@ -308,7 +320,11 @@ impl StateError {
                 write!(f, "checkpoint `{path}` is in use by {}", Named(owner))?;
                 generation.map_or(Ok(()), |g| write!(f, ", generation {g}"))?;
                 expires_ms.map_or(Ok(()), |ms| {
-                    write!(f, ", its lease runs out at {} unless renewed", time_text(ms))
+                    write!(
+                        f,
+                        ", its lease runs out at {} unless renewed",
+                        time_text(ms)
+                    )
                 })
             }
             Self::LeaseLost {
@@ -327,8 +343,7 @@ impl StateError {
                 owner,
                 ..
             } => {
-                let shown =
-                    |g: &Option<u64>| g.map_or("unknown".to_string(), |g| g.to_string());
+                let shown = |g: &Option<u64>| g.map_or("unknown".to_string(), |g| g.to_string());
                 write!(
                     f,
                     "file `{path}` was already written by generation {}, this run is generation {}, the lease is held by {}",

@@ -97,7 +97,9 @@ impl Lease {
         options: LeaseOptions,
     ) -> Result<Self> {
         if location.get(FILE).await?.is_none() {
-            CheckpointLog::new(location.clone()).refuse_foreign().await?;
+            CheckpointLog::new(location.clone())
+                .refuse_foreign()
+                .await?;
         }
         let (held, generation) = match location.backend() {
             Backend::Local(store) => {

@@ -3,13 +3,15 @@
 //! Publishing is create-if-absent: whoever finds the file there has met another writer and stops
 //! (invariant E6). Nothing here overwrites a plan or a manifest.
 
+mod files;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
-use crate::envelope::{self, Unreadable};
+use self::files::to_file;
+use crate::envelope;
 use crate::epoch::Epoch;
 use crate::error::{Result, StateError};
 use crate::fingerprint::{Change, Fingerprint, check_compatible};
@@ -19,7 +21,7 @@ use crate::manifest::Manifest;
 use crate::metadata::{FORMAT_VERSION, Metadata};
 use crate::plan::Plan;
 use crate::recovery::{
-    Content, Decision, Facts, LogFile, REMEDY_MANIFEST, REMEDY_METADATA, REMEDY_PLAN, Recovery,
+    Decision, Facts, LogFile, REMEDY_MANIFEST, REMEDY_METADATA, REMEDY_PLAN, Recovery,
     TornManifest, decide,
 };
 
@@ -71,7 +73,9 @@ impl CheckpointLog {
     /// # Errors
     /// [`StateError::Damaged`], [`StateError::UnsupportedVersion`], the storage's own.
     pub async fn load_metadata(&self) -> Result<Option<Metadata>> {
-        let found = self.read::<Metadata>(METADATA, None, REMEDY_METADATA).await?;
+        let found = self
+            .read::<Metadata>(METADATA, None, REMEDY_METADATA)
+            .await?;
         let Some(content) = found else {
             return Ok(None);
         };
@@ -260,7 +264,11 @@ impl CheckpointLog {
         let unknown_files = top.files.into_iter().map(|file| file.name);
         let foreign: Vec<String> = unknown_files
             .filter(|name| !KNOWN_FILES.contains(&name.as_str()))
-            .chain(top.dirs.into_iter().filter(|name| !KNOWN_DIRS.contains(&name.as_str())))
+            .chain(
+                top.dirs
+                    .into_iter()
+                    .filter(|name| !KNOWN_DIRS.contains(&name.as_str())),
+            )
             .collect();
         if metadata && !foreign.is_empty() {
             tracing::debug!(location = %self.location, names = ?foreign, "unknown names in the checkpoint ignored");
@@ -268,7 +276,8 @@ impl CheckpointLog {
         Ok(Facts {
             location: self.location.display(),
             metadata,
-            other_data: !metadata && (self.has_any("sources").await? || self.has_any("state").await?),
+            other_data: !metadata
+                && (self.has_any("sources").await? || self.has_any("state").await?),
             foreign,
             plans: epochs.plans,
             manifests: epochs.manifests,
@@ -321,91 +330,6 @@ impl CheckpointLog {
         Ok(())
     }
 
-    async fn read_plan_content(&self, epoch: Epoch) -> Result<Option<Content<Plan>>> {
-        let name = LogFile::Plan(epoch).name();
-        let content = self.read::<Plan>(&name, Some(epoch), REMEDY_PLAN).await?;
-        if let Some(Content::Whole(plan)) = &content {
-            self.check_epoch(&name, epoch, plan.epoch, REMEDY_PLAN)?;
-        }
-        Ok(content)
-    }
-
-    async fn read_manifest_content(&self, epoch: Epoch) -> Result<Option<Content<Manifest>>> {
-        let name = LogFile::Manifest(epoch).name();
-        let content = self
-            .read::<Manifest>(&name, Some(epoch), REMEDY_MANIFEST)
-            .await?;
-        if let Some(Content::Whole(manifest)) = &content {
-            self.check_epoch(&name, epoch, manifest.epoch, REMEDY_MANIFEST)?;
-        }
-        Ok(content)
-    }
-
-    fn check_epoch(
-        &self,
-        name: &str,
-        named: Epoch,
-        inside: Epoch,
-        remedy: &'static str,
-    ) -> Result<()> {
-        if named == inside {
-            return Ok(());
-        }
-        let reason = format!("its content is of epoch {inside}");
-        Err(self.damaged(name, Some(named), reason, remedy))
-    }
-
-    /// Reads a file; torn is an answer, everything else that is wrong with it an error.
-    async fn read<T: DeserializeOwned>(
-        &self,
-        name: &str,
-        epoch: Option<Epoch>,
-        remedy: &'static str,
-    ) -> Result<Option<Content<T>>> {
-        let Some(file) = self.location.get(name).await? else {
-            return Ok(None);
-        };
-        let body = match envelope::decode_text(&file) {
-            Ok(body) => body,
-            Err(Unreadable::Torn(reason)) => return Ok(Some(Content::Torn(reason))),
-            Err(other) => {
-                return Err(other.into_error(self.location.display_of(name), epoch, remedy));
-            }
-        };
-        match serde_json::from_slice(body) {
-            Ok(value) => Ok(Some(Content::Whole(value))),
-            Err(e) => Err(self.damaged(name, epoch, format!("its content is not understood: {e}"), remedy)),
-        }
-    }
-
-    fn whole<T>(
-        &self,
-        name: &str,
-        epoch: Option<Epoch>,
-        content: Content<T>,
-        remedy: &'static str,
-    ) -> Result<T> {
-        match content {
-            Content::Whole(value) => Ok(value),
-            Content::Torn(reason) => Err(self.damaged(name, epoch, reason, remedy)),
-        }
-    }
-
-    fn damaged(
-        &self,
-        name: &str,
-        epoch: Option<Epoch>,
-        reason: String,
-        remedy: &'static str,
-    ) -> StateError {
-        StateError::Damaged {
-            path: self.location.display_of(name),
-            epoch,
-            reason,
-            remedy,
-        }
-    }
-
     async fn publish<T: Serialize>(
         &self,
         name: &str,
@@ -454,15 +378,6 @@ fn discard(facts: &mut Facts, file: LogFile, reason: &str) {
         LogFile::Manifest(epoch) => facts.manifests.retain(|e| *e != epoch),
     }
     facts.discarded.push(file);
-}
-
-fn to_file<T: Serialize>(name: &str, value: &T) -> Result<Vec<u8>> {
-    let mut body = serde_json::to_vec_pretty(value).map_err(|e| StateError::Codec {
-        what: format!("the file `{name}`"),
-        reason: e.to_string(),
-    })?;
-    body.push(b'\n');
-    Ok(envelope::encode_text(&body))
 }
 
 #[cfg(test)]

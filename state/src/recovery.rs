@@ -31,6 +31,7 @@ pub enum TornManifest {
 
 /// How a query starts on a checkpoint.
 #[derive(Debug, Clone, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "one per start of a query")]
 pub enum Recovery {
     /// Nothing is there: the first start. The caller creates the metadata.
     Fresh,
@@ -64,7 +65,9 @@ impl Recovery {
     pub fn newest_planned(&self) -> Option<Epoch> {
         match self {
             Recovery::Fresh => None,
-            Recovery::Resume { replay: Some(plan), .. } => Some(plan.epoch),
+            Recovery::Resume {
+                replay: Some(plan), ..
+            } => Some(plan.epoch),
             Recovery::Resume { next_epoch, .. } => next_epoch.previous(),
         }
     }
@@ -130,6 +133,7 @@ pub(crate) struct Facts {
 
 /// The next thing to do.
 #[derive(Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "one at a time")]
 pub(crate) enum Decision {
     Read(LogFile),
     /// Set the file aside and decide again without it.

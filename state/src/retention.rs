@@ -112,7 +112,10 @@ impl CheckpointLog {
         for file in &doomed.files {
             self.delete(file).await?;
         }
-        let mut references = self.references.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut references = self
+            .references
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         references.retain(|epoch, _| !doomed.manifests.contains(epoch));
         drop(references);
         Ok(doomed)
@@ -144,7 +147,11 @@ impl CheckpointLog {
         Ok(Inventory {
             plans: epochs.plans,
             manifests,
-            found: if sweep { self.snapshot_files().await? } else { Vec::new() },
+            found: if sweep {
+                self.snapshot_files().await?
+            } else {
+                Vec::new()
+            },
         })
     }
 

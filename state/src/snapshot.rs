@@ -15,8 +15,7 @@ use crate::names::segment;
 /// Directory of all snapshots.
 pub(crate) const DIR: &str = "state";
 
-const REMEDY: &str = "restore it from a copy of the checkpoint, or go back to an older epoch by deleting the newest \
-     manifests and plans, which sinks that remember epochs take once";
+const REMEDY: &str = "restore it from a copy of the checkpoint, or start with a new checkpoint";
 
 /// Writes and reads snapshots under `state/<operator>/<subtask>/<epoch>.<generation>`.
 #[derive(Debug, Clone)]
@@ -122,7 +121,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let store = store(&dir, 4);
         for payload in [&b""[..], b"x", &[0xA5; 10_000]] {
-            let snapshot = store.write("agg/1", 2, Epoch(7), payload).await.expect("write");
+            let snapshot = store
+                .write("agg/1", 2, Epoch(7), payload)
+                .await
+                .expect("write");
             assert_eq!(snapshot.file, "state/agg%2F1/2/7.4");
             assert_eq!(snapshot.bytes, payload.len() as u64);
             assert_eq!(store.read(&snapshot).await.expect("read"), payload);
@@ -134,7 +136,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("dir");
         let (old, new) = (store(&dir, 1), store(&dir, 2));
         let committed = new.write("agg", 0, Epoch(7), b"new").await.expect("write");
-        old.write("agg", 0, Epoch(7), b"zombie").await.expect("write");
+        old.write("agg", 0, Epoch(7), b"zombie")
+            .await
+            .expect("write");
         assert_eq!(new.read(&committed).await.expect("read"), "new");
     }
 
@@ -146,7 +150,13 @@ mod tests {
         store.delete(&snapshot).await.expect("delete");
         store.delete(&snapshot).await.expect("again is fine");
         let error = store.read(&snapshot).await.expect_err("missing");
-        assert!(matches!(error, StateError::Missing { epoch: Some(Epoch(3)), .. }));
+        assert!(matches!(
+            error,
+            StateError::Missing {
+                epoch: Some(Epoch(3)),
+                ..
+            }
+        ));
         assert!(error.to_string().contains("state/agg/0/3.1"));
     }
 
@@ -154,7 +164,10 @@ mod tests {
     async fn snapshot_truncated_anywhere_or_any_byte_flipped_is_damaged() {
         let dir = tempfile::tempdir().expect("dir");
         let store = store(&dir, 1);
-        let snapshot = store.write("agg", 0, Epoch(3), b"payload").await.expect("write");
+        let snapshot = store
+            .write("agg", 0, Epoch(3), b"payload")
+            .await
+            .expect("write");
         let path = dir.path().join(&snapshot.file);
         let whole = std::fs::read(&path).expect("file");
         let truncated = (0..whole.len()).map(|len| whole[..len].to_vec());
@@ -180,16 +193,30 @@ mod tests {
     async fn snapshot_whole_but_not_the_one_named_is_damaged() {
         let dir = tempfile::tempdir().expect("dir");
         let store = store(&dir, 1);
-        let snapshot = store.write("agg", 0, Epoch(3), b"first").await.expect("write");
-        store.write("agg", 0, Epoch(3), b"other").await.expect("write");
+        let snapshot = store
+            .write("agg", 0, Epoch(3), b"first")
+            .await
+            .expect("write");
+        store
+            .write("agg", 0, Epoch(3), b"other")
+            .await
+            .expect("write");
         let error = store.read(&snapshot).await.expect_err("other content");
-        assert!(error.to_string().contains("the manifest names 5 bytes"), "{error}");
+        assert!(
+            error.to_string().contains("the manifest names 5 bytes"),
+            "{error}"
+        );
     }
 
     #[test]
     fn epoch_of_only_names_given_here() {
         assert_eq!(epoch_of("state/agg/0/12.3"), Some(Epoch(12)));
-        for other in ["state/agg/0/12", "state/agg/0/12.sst", "state/agg/0/x.3", ""] {
+        for other in [
+            "state/agg/0/12",
+            "state/agg/0/12.sst",
+            "state/agg/0/x.3",
+            "",
+        ] {
             assert_eq!(epoch_of(other), None, "{other}");
         }
     }

@@ -88,7 +88,9 @@ impl<T: Serialize + DeserializeOwned> SourceLog<T> {
         for file in log.location.list(&log.dir).await? {
             match (
                 Epoch::from_file_name(&file.name),
-                file.name.strip_suffix(COMPACT).and_then(Epoch::from_file_name),
+                file.name
+                    .strip_suffix(COMPACT)
+                    .and_then(Epoch::from_file_name),
             ) {
                 (Some(epoch), _) => drop(log.small.insert(epoch)),
                 (_, Some(epoch)) => drop(log.compact.insert(epoch)),
@@ -196,7 +198,8 @@ impl<T: Serialize + DeserializeOwned> SourceLog<T> {
         };
         all.retain(|logged| keep(&logged.entry));
         all.extend(new);
-        self.write(&self.compact_name(epoch), previous, &all).await?;
+        self.write(&self.compact_name(epoch), previous, &all)
+            .await?;
         let base = self.compact.last().copied();
         self.compact.insert(epoch);
         match base {

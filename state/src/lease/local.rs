@@ -164,7 +164,9 @@ fn slot(record: &Record) -> Result<Vec<u8>> {
 fn read_newest(file: &mut File) -> Option<Record> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0)).ok()?;
-    file.take(2 * SLOT_LEN as u64).read_to_end(&mut bytes).ok()?;
+    file.take(2 * SLOT_LEN as u64)
+        .read_to_end(&mut bytes)
+        .ok()?;
     newest_record(&bytes)
 }
 

@@ -80,11 +80,7 @@ impl Taken {
             Some(version) => Some(version),
             // The answer to an earlier renewal may have been lost on its way: then the record is ours.
             None => match self.version_if_ours(store, location).await? {
-                Some(version) => {
-                    store
-                        .update_versioned(FILE, bytes.into(), version)
-                        .await?
-                }
+                Some(version) => store.update_versioned(FILE, bytes.into(), version).await?,
                 None => None,
             },
         };

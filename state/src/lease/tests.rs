@@ -30,7 +30,10 @@ fn at(clock: &Arc<ManualClock>) -> LeaseOptions {
 
 async fn assert_in_use(location: &CheckpointLocation, by: &OwnerInfo) {
     let error = Lease::acquire(location, owner()).await.expect_err("held");
-    let StateError::CheckpointInUse { owner: Some(found), .. } = &error else {
+    let StateError::CheckpointInUse {
+        owner: Some(found), ..
+    } = &error
+    else {
         panic!("{error}")
     };
     assert_eq!(**found, *by);
@@ -57,7 +60,9 @@ async fn lease_held_conflicts_also_inside_one_process() {
     ];
     for location in locations {
         let me = owner();
-        let lease = Lease::acquire(&location, me.clone()).await.expect("acquire");
+        let lease = Lease::acquire(&location, me.clone())
+            .await
+            .expect("acquire");
         assert_eq!(lease.generation(), 1);
         assert_in_use(&location, &me).await;
         lease.release().await.expect("release");
@@ -70,7 +75,10 @@ async fn lease_held_conflicts_also_inside_one_process() {
 async fn lease_dropped_is_free_at_once_on_disk_and_in_memory() {
     let dir = tempfile::tempdir().expect("dir");
     let memory = format!("memory://{}", Uuid::new_v4());
-    for location in [local(dir.path()), CheckpointLocation::open(&memory).expect("open")] {
+    for location in [
+        local(dir.path()),
+        CheckpointLocation::open(&memory).expect("open"),
+    ] {
         for generation in 1..=5 {
             let lease = Lease::acquire(&location, owner()).await.expect("acquire");
             assert_eq!(lease.generation(), generation);
@@ -95,7 +103,11 @@ async fn lease_file_shows_this_and_the_previous_holder() {
     let location = local(dir.path());
     let owners: Vec<OwnerInfo> = (0..5).map(|_| owner()).collect();
     for owner in &owners {
-        drop(Lease::acquire(&location, owner.clone()).await.expect("acquire"));
+        drop(
+            Lease::acquire(&location, owner.clone())
+                .await
+                .expect("acquire"),
+        );
     }
     let text = std::fs::read_to_string(dir.path().join(FILE)).expect("utf-8");
     assert_eq!(text.len(), 1024);
@@ -142,7 +154,13 @@ async fn lease_unreadable_takes_its_generation_from_the_logs() {
         let lease = Lease::acquire(&location, owner()).await.expect("acquire");
         assert_eq!(lease.generation(), 42);
         drop(lease);
-        assert_eq!(Lease::acquire(&location, owner()).await.expect("acquire").generation(), 43);
+        assert_eq!(
+            Lease::acquire(&location, owner())
+                .await
+                .expect("acquire")
+                .generation(),
+            43
+        );
     }
 }
 
@@ -152,7 +170,9 @@ async fn lease_long_host_name_still_fits() {
     let location = local(dir.path());
     let mut me = owner();
     me.host = "ü\"\n".repeat(500);
-    let lease = Lease::acquire(&location, me.clone()).await.expect("acquire");
+    let lease = Lease::acquire(&location, me.clone())
+        .await
+        .expect("acquire");
     assert_eq!(lease.generation(), 1);
     let found = holder(&location).await.expect("readable");
     assert_eq!(found.id, me.id);
@@ -164,7 +184,9 @@ async fn lease_advance_raises_the_generation_and_keeps_the_lease() {
     let dir = tempfile::tempdir().expect("dir");
     for location in [local(dir.path()), remote()] {
         let me = owner();
-        let mut lease = Lease::acquire(&location, me.clone()).await.expect("acquire");
+        let mut lease = Lease::acquire(&location, me.clone())
+            .await
+            .expect("acquire");
         assert_eq!(lease.advance().await.expect("advance"), 2);
         assert_eq!(lease.advance().await.expect("advance"), 3);
         lease.renew().await.expect("renew");
@@ -183,7 +205,10 @@ async fn lease_on_disk_whose_file_was_removed_is_lost() {
     let mut lease = Lease::acquire(&location, owner()).await.expect("acquire");
     lease.renew().await.expect("still there");
     std::fs::remove_file(dir.path().join(FILE)).expect("remove");
-    assert!(matches!(lease.renew().await, Err(StateError::LeaseLost { .. })));
+    assert!(matches!(
+        lease.renew().await,
+        Err(StateError::LeaseLost { .. })
+    ));
     let thief = Lease::acquire(&location, owner()).await.expect("acquire");
     let error = lease.renew().await.expect_err("lost").to_string();
     assert!(error.contains(&thief.owner().id.to_string()), "{error}");
@@ -195,7 +220,9 @@ async fn lease_acquired_cleans_up_leftovers_of_a_dead_run() {
     let location = local(dir.path());
     location.put("offsets/x", "x").await.expect("put");
     location.delete("offsets/x").await.expect("delete");
-    let left = dir.path().join(format!("offsets/.3.{}.tmp", Uuid::new_v4()));
+    let left = dir
+        .path()
+        .join(format!("offsets/.3.{}.tmp", Uuid::new_v4()));
     std::fs::write(&left, "half").expect("write");
     let foreign = dir.path().join("offsets/.vim.swp");
     std::fs::write(&foreign, "x").expect("write");
@@ -212,8 +239,13 @@ async fn lease_acquired_cleans_up_leftovers_of_a_dead_run() {
 async fn lease_on_a_foreign_directory_is_refused_and_leaves_nothing_there() {
     let dir = tempfile::tempdir().expect("dir");
     std::fs::write(dir.path().join("thesis.doc"), "x").expect("write");
-    let error = Lease::acquire(&local(dir.path()), owner()).await.expect_err("foreign");
-    assert!(matches!(error, StateError::ForeignDirectory { .. }), "{error}");
+    let error = Lease::acquire(&local(dir.path()), owner())
+        .await
+        .expect_err("foreign");
+    assert!(
+        matches!(error, StateError::ForeignDirectory { .. }),
+        "{error}"
+    );
     assert!(!dir.path().join(FILE).exists());
 }
 
@@ -221,17 +253,35 @@ async fn lease_on_a_foreign_directory_is_refused_and_leaves_nothing_there() {
 async fn lease_on_a_store_not_renewed_runs_out_and_its_holder_learns_it() {
     let location = remote();
     let clock = Arc::new(ManualClock::new(1_780_000_000_000));
-    let mut first = Lease::acquire_with(&location, owner(), at(&clock)).await.expect("acquire");
+    let mut first = Lease::acquire_with(&location, owner(), at(&clock))
+        .await
+        .expect("acquire");
     clock.advance(Duration::from_millis(14_999));
-    let error = Lease::acquire_with(&location, owner(), at(&clock)).await.expect_err("held");
-    assert!(error.to_string().contains("runs out at 2026-05-28T20:26:55.000Z"), "{error}");
+    let error = Lease::acquire_with(&location, owner(), at(&clock))
+        .await
+        .expect_err("held");
+    assert!(
+        error
+            .to_string()
+            .contains("runs out at 2026-05-28T20:26:55.000Z"),
+        "{error}"
+    );
     clock.advance(Duration::from_millis(1));
-    let second = Lease::acquire_with(&location, owner(), at(&clock)).await.expect("took over");
+    let second = Lease::acquire_with(&location, owner(), at(&clock))
+        .await
+        .expect("took over");
     assert_eq!(second.generation(), 2);
     let error = first.renew().await.expect_err("lost");
-    assert!(matches!(&error, StateError::LeaseLost { owner: Some(o), .. } if **o == *second.owner()));
-    assert!(first.release().await.is_err(), "cannot give back what is not its own");
-    let error = Lease::acquire_with(&location, owner(), at(&clock)).await.expect_err("held");
+    assert!(
+        matches!(&error, StateError::LeaseLost { owner: Some(o), .. } if **o == *second.owner())
+    );
+    assert!(
+        first.release().await.is_err(),
+        "cannot give back what is not its own"
+    );
+    let error = Lease::acquire_with(&location, owner(), at(&clock))
+        .await
+        .expect_err("held");
     assert!(matches!(error, StateError::CheckpointInUse { .. }));
 }
 
@@ -239,12 +289,16 @@ async fn lease_on_a_store_not_renewed_runs_out_and_its_holder_learns_it() {
 async fn lease_on_a_store_renewed_in_time_is_kept() {
     let location = remote();
     let clock = Arc::new(ManualClock::new(0));
-    let mut lease = Lease::acquire_with(&location, owner(), at(&clock)).await.expect("acquire");
+    let mut lease = Lease::acquire_with(&location, owner(), at(&clock))
+        .await
+        .expect("acquire");
     assert_eq!(lease.renew_every(), Duration::from_secs(5));
     for _ in 0..10 {
         clock.advance(lease.renew_every());
         lease.renew().await.expect("renew");
-        Lease::acquire_with(&location, owner(), at(&clock)).await.expect_err("held");
+        Lease::acquire_with(&location, owner(), at(&clock))
+            .await
+            .expect_err("held");
     }
     // Late, but nobody came in between.
     clock.advance(Duration::from_secs(60));
@@ -255,10 +309,18 @@ async fn lease_on_a_store_renewed_in_time_is_kept() {
 async fn lease_on_a_store_dropped_without_release_runs_out() {
     let location = remote();
     let clock = Arc::new(ManualClock::new(0));
-    drop(Lease::acquire_with(&location, owner(), at(&clock)).await.expect("acquire"));
-    Lease::acquire_with(&location, owner(), at(&clock)).await.expect_err("still held");
+    drop(
+        Lease::acquire_with(&location, owner(), at(&clock))
+            .await
+            .expect("acquire"),
+    );
+    Lease::acquire_with(&location, owner(), at(&clock))
+        .await
+        .expect_err("still held");
     clock.advance(Duration::from_secs(15));
-    Lease::acquire_with(&location, owner(), at(&clock)).await.expect("free");
+    Lease::acquire_with(&location, owner(), at(&clock))
+        .await
+        .expect("free");
 }
 
 #[test]
@@ -273,8 +335,10 @@ fn lease_raced_by_many_threads_has_one_holder() {
                 })
             })
             .collect();
-        let results: Vec<Result<Lease>> =
-            racers.into_iter().map(|r| r.join().expect("join")).collect();
+        let results: Vec<Result<Lease>> = racers
+            .into_iter()
+            .map(|r| r.join().expect("join"))
+            .collect();
         let won = results.iter().filter(|r| r.is_ok()).count();
         assert_eq!(won, 1, "{location}");
         for lost in results.iter().filter_map(|r| r.as_ref().err()) {
@@ -297,7 +361,10 @@ fn lease_of_a_killed_process_is_free_at_once() {
     let dir = tempfile::tempdir().expect("dir");
     let location = local(dir.path());
     let mut child = std::process::Command::new(std::env::current_exe().expect("exe"))
-        .args(["--exact", "lease::tests::lease_of_a_killed_process_is_free_at_once"])
+        .args([
+            "--exact",
+            "lease::tests::lease_of_a_killed_process_is_free_at_once",
+        ])
         .env(CHILD, dir.path())
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::null())
@@ -306,7 +373,10 @@ fn lease_of_a_killed_process_is_free_at_once() {
     let acquire = || futures::executor::block_on(Lease::acquire(&location, owner()));
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     while futures::executor::block_on(holder(&location)).is_none() {
-        assert!(std::time::Instant::now() < deadline, "the child never took the lease");
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the child never took the lease"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
     let error = acquire().expect_err("held by the child");

@@ -42,7 +42,9 @@ async fn with_epochs(log: &CheckpointLog, plans: u64, manifests: u64) {
         log.publish_plan(&plan(epoch)).await.expect("plan");
     }
     for epoch in 0..manifests {
-        log.publish_manifest(&manifest(epoch)).await.expect("manifest");
+        log.publish_manifest(&manifest(epoch))
+            .await
+            .expect("manifest");
     }
 }
 
@@ -88,7 +90,10 @@ async fn log_epochs_sort_by_number_and_other_names_are_ignored() {
     std::fs::write(dir.path().join("notes.txt"), "x").expect("write");
     let expected: Vec<Epoch> = (0..12).map(Epoch).collect();
     assert_eq!(log.list_epochs().await.expect("list").plans, expected);
-    assert_eq!(log.recover().await.expect("recover").next_epoch(), Epoch(12));
+    assert_eq!(
+        log.recover().await.expect("recover").next_epoch(),
+        Epoch(12)
+    );
 }
 
 #[tokio::test]
@@ -99,7 +104,11 @@ async fn publish_twice_is_a_concurrent_writer_naming_both_generations() {
     let mut other = manifest(0);
     other.generation = 4;
     for error in [
-        log.publish_plan(&Plan { generation: 4, ..plan(0) }).await,
+        log.publish_plan(&Plan {
+            generation: 4,
+            ..plan(0)
+        })
+        .await,
         log.publish_manifest(&other).await,
     ] {
         let error = error.expect_err("conflict");
@@ -116,7 +125,10 @@ async fn publish_twice_is_a_concurrent_writer_naming_both_generations() {
     }
     let again = log.create_metadata(&Metadata::new(BTreeMap::new())).await;
     assert!(matches!(again, Err(StateError::ConcurrentWriter { .. })));
-    assert_eq!(log.read_manifest(Epoch(0)).await.expect("read"), Some(manifest(0)));
+    assert_eq!(
+        log.read_manifest(Epoch(0)).await.expect("read"),
+        Some(manifest(0))
+    );
 }
 
 #[test]
@@ -173,18 +185,28 @@ async fn recover_foreign_directory_is_refused() {
     std::fs::write(dir.path().join("thesis.doc"), "x").expect("write");
     let error = local(&dir).recover().await.expect_err("foreign");
     let text = error.to_string();
-    assert!(text.contains("`thesis.doc`") && text.contains("`photos`"), "{text}");
+    assert!(
+        text.contains("`thesis.doc`") && text.contains("`photos`"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn recover_metadata_missing_beside_state_is_refused() {
-    for (name, missing) in [("offsets/0", true), ("sources/0/0", true), ("state/a/0/0.1", true)] {
+    for (name, missing) in [
+        ("offsets/0", true),
+        ("sources/0/0", true),
+        ("state/a/0/0.1", true),
+    ] {
         let dir = tempfile::tempdir().expect("dir");
         let log = local(&dir);
         log.location().put(name, "x").await.expect("put");
         let error = log.recover().await.expect_err("missing");
         assert_eq!(matches!(error, StateError::Missing { .. }), missing);
-        assert!(error.path().expect("path").ends_with("/metadata"), "{error}");
+        assert!(
+            error.path().expect("path").ends_with("/metadata"),
+            "{error}"
+        );
     }
 }
 
@@ -234,14 +256,20 @@ async fn recover_damage_anywhere_is_an_error_or_a_discarded_plan() {
             }
             .expect_err(name);
             assert!(
-                matches!(error, StateError::Damaged { .. } | StateError::UnsupportedVersion { .. }),
+                matches!(
+                    error,
+                    StateError::Damaged { .. } | StateError::UnsupportedVersion { .. }
+                ),
                 "{error}"
             );
             assert!(error.path().expect("path").ends_with(name), "{error}");
         }
         std::fs::write(&path, &whole).expect("restore");
     }
-    assert_eq!(log.recover().await.expect("whole again").next_epoch(), Epoch(2));
+    assert_eq!(
+        log.recover().await.expect("whole again").next_epoch(),
+        Epoch(2)
+    );
 }
 
 #[tokio::test]
@@ -251,14 +279,22 @@ async fn recover_torn_newest_manifest_runs_again_when_asked_to() {
     with_epochs(&log, 3, 3).await;
     std::fs::write(dir.path().join("commits/2"), "").expect("truncate");
     log.recover().await.expect_err("refused by default");
-    assert!(dir.path().join("commits/2").exists(), "refusing changes nothing");
-    let recovery = log.recover_with(TornManifest::RunAgain).await.expect("recover");
+    assert!(
+        dir.path().join("commits/2").exists(),
+        "refusing changes nothing"
+    );
+    let recovery = log
+        .recover_with(TornManifest::RunAgain)
+        .await
+        .expect("recover");
     assert!(
         matches!(&recovery, Recovery::Resume { replay: Some(p), last_manifest: Some(m), .. }
             if p.epoch == Epoch(2) && m.epoch == Epoch(1)),
         "{recovery:?}"
     );
-    log.publish_manifest(&manifest(2)).await.expect("committed again");
+    log.publish_manifest(&manifest(2))
+        .await
+        .expect("committed again");
 }
 
 #[tokio::test]
@@ -268,7 +304,10 @@ async fn read_file_of_another_epoch_is_damaged() {
     with_epochs(&log, 2, 2).await;
     std::fs::copy(dir.path().join("commits/0"), dir.path().join("commits/1")).expect("copy");
     let error = log.recover().await.expect_err("wrong epoch").to_string();
-    assert!(error.contains("commits/1") && error.contains("of epoch 0"), "{error}");
+    assert!(
+        error.contains("commits/1") && error.contains("of epoch 0"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -278,14 +317,30 @@ async fn read_newer_version_is_told_from_damage() {
     with_epochs(&log, 1, 1).await;
     std::fs::write(dir.path().join("offsets/1"), "v2 blake3:00 2\n{}").expect("write");
     let error = log.recover().await.expect_err("newer");
-    assert!(matches!(error, StateError::UnsupportedVersion { found: 2, max: 1, .. }), "{error}");
-    assert!(dir.path().join("offsets/1").exists(), "a newer plan is not discarded");
+    assert!(
+        matches!(
+            error,
+            StateError::UnsupportedVersion {
+                found: 2,
+                max: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(
+        dir.path().join("offsets/1").exists(),
+        "a newer plan is not discarded"
+    );
 
     let mut metadata = log.load_metadata().await.expect("load").expect("there");
     metadata.format_version = FORMAT_VERSION + 1;
     log.update_metadata(&metadata).await.expect("update");
     let error = log.load_metadata().await.expect_err("newer");
-    assert!(matches!(error, StateError::UnsupportedVersion { .. }), "{error}");
+    assert!(
+        matches!(error, StateError::UnsupportedVersion { .. }),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -293,8 +348,15 @@ async fn metadata_of_spark_is_refused_with_the_way_out() {
     let dir = tempfile::tempdir().expect("dir");
     let spark = r#"{"id":"afa005f5-f4e5-4f81-9286-fab0160ea24d"}"#;
     std::fs::write(dir.path().join("metadata"), spark).expect("write");
-    let error = local(&dir).load_metadata().await.expect_err("foreign").to_string();
-    assert!(error.contains("checkpoints of other systems cannot be continued"), "{error}");
+    let error = local(&dir)
+        .load_metadata()
+        .await
+        .expect_err("foreign")
+        .to_string();
+    assert!(
+        error.contains("checkpoints of other systems cannot be continued"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -313,7 +375,10 @@ async fn metadata_update_keeps_the_id_and_operators_are_checked() {
     let StateError::Incompatible { source, .. } = &error else {
         panic!("{error}")
     };
-    assert!(matches!(source.problems[..], [Problem::ParamChanged { .. }]));
+    assert!(matches!(
+        source.problems[..],
+        [Problem::ParamChanged { .. }]
+    ));
     let text = error.to_string();
     assert!(text.contains("`10s`") && text.contains("`20s`"), "{text}");
 }

@@ -51,13 +51,27 @@ impl Fake {
             match decide(&facts)? {
                 Decision::Read(LogFile::Plan(epoch)) => {
                     let torn = self.torn_plans.contains(&epoch.0);
-                    let content = if torn { Content::Torn("it is empty".into()) } else { Content::Whole(plan(epoch.0)) };
-                    assert!(facts.plans_read.insert(epoch, content).is_none(), "read twice");
+                    let content = if torn {
+                        Content::Torn("it is empty".into())
+                    } else {
+                        Content::Whole(plan(epoch.0))
+                    };
+                    assert!(
+                        facts.plans_read.insert(epoch, content).is_none(),
+                        "read twice"
+                    );
                 }
                 Decision::Read(LogFile::Manifest(epoch)) => {
                     let torn = self.torn_manifests.contains(&epoch.0);
-                    let content = if torn { Content::Torn("it is empty".into()) } else { Content::Whole(manifest(epoch.0)) };
-                    assert!(facts.manifests_read.insert(epoch, content).is_none(), "read twice");
+                    let content = if torn {
+                        Content::Torn("it is empty".into())
+                    } else {
+                        Content::Whole(manifest(epoch.0))
+                    };
+                    assert!(
+                        facts.manifests_read.insert(epoch, content).is_none(),
+                        "read twice"
+                    );
                 }
                 Decision::Discard(file, _) => {
                     match file {
@@ -140,7 +154,10 @@ fn recover_torn_newest_plan_without_manifest_is_discarded() {
 fn recover_torn_plan_of_a_committed_epoch_is_refused() {
     let mut fake = Fake::new(0..=5, 0..=5);
     fake.torn_plans = vec![5];
-    assert!(fake.error().starts_with("file `/ck/offsets/5` is damaged: it is empty; "));
+    assert!(
+        fake.error()
+            .starts_with("file `/ck/offsets/5` is damaged: it is empty; ")
+    );
     // Also when the next plan could be replayed: its state is the manifest's, its start the torn plan's end.
     let mut fake = Fake::new(0..=6, 0..=5);
     fake.torn_plans = vec![5];
@@ -152,8 +169,14 @@ fn recover_torn_manifest_is_refused_by_default() {
     let mut fake = Fake::new(0..=5, 0..=5);
     fake.torn_manifests = vec![5];
     let error = fake.error();
-    assert!(error.starts_with("file `/ck/commits/5` is damaged"), "{error}");
-    assert!(error.contains("deleting it makes its epoch run again"), "{error}");
+    assert!(
+        error.starts_with("file `/ck/commits/5` is damaged"),
+        "{error}"
+    );
+    assert!(
+        error.contains("deleting it makes its epoch run again"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -193,9 +216,15 @@ fn recover_torn_manifest_that_cannot_run_again_is_refused_even_when_asked_to() {
 #[test]
 fn recover_hole_is_refused_naming_the_missing_file() {
     let error = Fake::new([0, 1, 3], [0, 1, 2]).error();
-    assert!(error.starts_with("file `/ck/offsets/2` is missing"), "{error}");
+    assert!(
+        error.starts_with("file `/ck/offsets/2` is missing"),
+        "{error}"
+    );
     let error = Fake::new(0..=5, [0, 1, 2, 4, 5]).error();
-    assert!(error.starts_with("file `/ck/commits/3` is missing"), "{error}");
+    assert!(
+        error.starts_with("file `/ck/commits/3` is missing"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -219,7 +248,10 @@ fn recover_manifest_without_plan_is_refused() {
         Fake::new([6], [5]),
     ] {
         let error = fake.error();
-        assert!(error.starts_with("file `/ck/offsets/5` is missing"), "{error}");
+        assert!(
+            error.starts_with("file `/ck/offsets/5` is missing"),
+            "{error}"
+        );
         assert!(error.contains("`commits/5`"), "{error}");
     }
 }
@@ -234,7 +266,10 @@ fn recover_without_metadata_is_fresh_only_when_empty() {
         change(&mut facts);
         decide(&facts)
     };
-    assert_eq!(facts(|_| {}).expect("fresh"), Decision::Done(Recovery::Fresh));
+    assert_eq!(
+        facts(|_| {}).expect("fresh"),
+        Decision::Done(Recovery::Fresh)
+    );
     let missing: [fn(&mut Facts); 3] = [
         |f| f.plans = vec![Epoch(0)],
         |f| f.manifests = vec![Epoch(0)],
@@ -242,7 +277,10 @@ fn recover_without_metadata_is_fresh_only_when_empty() {
     ];
     for change in missing {
         let error = facts(change).expect_err("missing").to_string();
-        assert!(error.starts_with("file `/ck/metadata` is missing"), "{error}");
+        assert!(
+            error.starts_with("file `/ck/metadata` is missing"),
+            "{error}"
+        );
     }
     let error = facts(|f| f.foreign = vec!["thesis.doc".into()]).expect_err("foreign");
     assert!(matches!(error, StateError::ForeignDirectory { .. }));
@@ -267,6 +305,12 @@ fn recover_after_a_crash_between_any_two_writes_never_refuses() {
         assert_eq!(level.next_epoch(), Epoch(epochs));
         let open = Fake::new(0..=epochs, 0..epochs).recover().expect("open");
         assert_eq!(open.next_epoch(), Epoch(epochs));
-        assert!(matches!(open, Recovery::Resume { replay: Some(_), .. }));
+        assert!(matches!(
+            open,
+            Recovery::Resume {
+                replay: Some(_),
+                ..
+            }
+        ));
     }
 }

@@ -16,12 +16,7 @@ fn inventory(plans: std::ops::RangeInclusive<u64>, manifests: &[(u64, &[&str])])
         plans: plans.map(Epoch).collect(),
         manifests: manifests
             .iter()
-            .map(|(epoch, files)| {
-                (
-                    Epoch(*epoch),
-                    files.iter().map(|f| f.to_string()).collect(),
-                )
-            })
+            .map(|(epoch, files)| (Epoch(*epoch), files.iter().map(|f| f.to_string()).collect()))
             .collect(),
         found: Vec::new(),
     }
@@ -46,7 +41,10 @@ fn doomed_older_epochs_go_with_their_plans_and_files() {
 
 #[test]
 fn doomed_file_a_kept_manifest_still_names_stays() {
-    let all = inventory(0..=2, &[(0, &["old", "x"]), (1, &["old"]), (2, &["old", "y"])]);
+    let all = inventory(
+        0..=2,
+        &[(0, &["old", "x"]), (1, &["old"]), (2, &["old", "y"])],
+    );
     assert_eq!(doomed(&all, keep(1)).files, ["x"]);
 }
 

@@ -92,7 +92,11 @@ async fn source_log_load_discards_epochs_that_were_never_planned() {
     assert_eq!(names(dir.path()), ["0", "1", "2"]);
     // Epoch 3 is planned anew and this source has nothing for it: the old entry must not come back.
     append_all(&mut log, [4]).await;
-    let loaded = open(dir.path()).await.load(Some(Epoch(4))).await.expect("load");
+    let loaded = open(dir.path())
+        .await
+        .load(Some(Epoch(4)))
+        .await
+        .expect("load");
     assert_eq!(texts(loaded), ["f0", "f1", "f2", "f4"]);
 }
 
@@ -104,8 +108,14 @@ async fn source_log_void_compact_is_discarded_without_loss() {
     let loaded = log.load(Some(Epoch(18))).await.expect("load");
     assert_eq!(texts(loaded), expected(0..19));
     assert!(!names(dir.path()).contains(&"19.compact".into()));
-    log.append(Epoch(19), vec!["other".into()], |_| true).await.expect("append");
-    let loaded = open(dir.path()).await.load(Some(Epoch(19))).await.expect("load");
+    log.append(Epoch(19), vec!["other".into()], |_| true)
+        .await
+        .expect("append");
+    let loaded = open(dir.path())
+        .await
+        .load(Some(Epoch(19)))
+        .await
+        .expect("load");
     assert_eq!(texts(loaded)[19], "other");
 }
 
@@ -114,7 +124,11 @@ async fn source_log_torn_newest_unplanned_file_is_ignored() {
     let dir = tempfile::tempdir().expect("dir");
     append_all(&mut open(dir.path()).await, 0..4).await;
     std::fs::write(dir.path().join("sources/0/3"), "").expect("truncate");
-    let loaded = open(dir.path()).await.load(Some(Epoch(2))).await.expect("load");
+    let loaded = open(dir.path())
+        .await
+        .load(Some(Epoch(2)))
+        .await
+        .expect("load");
     assert_eq!(texts(loaded), expected(0..3));
 }
 
@@ -126,7 +140,11 @@ async fn source_log_torn_planned_file_is_an_error_until_it_is_written_again() {
     let whole = std::fs::read(&path).expect("read");
     for len in 0..whole.len() {
         std::fs::write(&path, &whole[..len]).expect("truncate");
-        let error = open(dir.path()).await.load(Some(Epoch(3))).await.expect_err("torn");
+        let error = open(dir.path())
+            .await
+            .load(Some(Epoch(3)))
+            .await
+            .expect_err("torn");
         assert!(
             matches!(&error, StateError::Damaged { epoch: Some(Epoch(3)), path, .. } if path.ends_with("sources/0/3")),
             "{error}"
@@ -134,7 +152,10 @@ async fn source_log_torn_planned_file_is_an_error_until_it_is_written_again() {
     }
     let mut log = open(dir.path()).await;
     append_all(&mut log, [3]).await;
-    assert_eq!(texts(log.load(Some(Epoch(3))).await.expect("load")), expected(0..4));
+    assert_eq!(
+        texts(log.load(Some(Epoch(3))).await.expect("load")),
+        expected(0..4)
+    );
 }
 
 #[tokio::test]
@@ -142,9 +163,26 @@ async fn source_log_missing_file_in_the_middle_is_an_error_naming_it() {
     let dir = tempfile::tempdir().expect("dir");
     append_all(&mut open(dir.path()).await, [0, 2, 3, 7]).await;
     std::fs::remove_file(dir.path().join("sources/0/3")).expect("remove");
-    let error = open(dir.path()).await.load(Some(Epoch(7))).await.expect_err("hole");
-    assert!(matches!(error, StateError::Missing { epoch: Some(Epoch(3)), .. }), "{error}");
-    let loaded = open(dir.path()).await.read(Epoch(2)).await.expect("before the hole");
+    let error = open(dir.path())
+        .await
+        .load(Some(Epoch(7)))
+        .await
+        .expect_err("hole");
+    assert!(
+        matches!(
+            error,
+            StateError::Missing {
+                epoch: Some(Epoch(3)),
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let loaded = open(dir.path())
+        .await
+        .read(Epoch(2))
+        .await
+        .expect("before the hole");
     assert_eq!(texts(loaded), ["f0", "f2"]);
 }
 
@@ -154,7 +192,9 @@ async fn source_log_compaction_drops_what_the_caller_does_not_keep() {
     let mut log = open(dir.path()).await;
     for epoch in 0..10 {
         let keep = |entry: &String| entry.as_str() >= "f5";
-        log.append(Epoch(epoch), vec![format!("f{epoch}")], keep).await.expect("append");
+        log.append(Epoch(epoch), vec![format!("f{epoch}")], keep)
+            .await
+            .expect("append");
     }
     let loaded = log.load(Some(Epoch(9))).await.expect("load");
     assert_eq!(texts(loaded), expected(5..10));
@@ -165,9 +205,19 @@ async fn source_log_append_before_a_later_epoch_is_refused() {
     let dir = tempfile::tempdir().expect("dir");
     let mut log = open(dir.path()).await;
     append_all(&mut log, [5]).await;
-    let error = log.append(Epoch(4), vec![], |_| true).await.expect_err("order");
+    let error = log
+        .append(Epoch(4), vec![], |_| true)
+        .await
+        .expect_err("order");
     assert!(
-        matches!(error, StateError::OutOfOrder { epoch: Epoch(4), newest: Epoch(5), .. }),
+        matches!(
+            error,
+            StateError::OutOfOrder {
+                epoch: Epoch(4),
+                newest: Epoch(5),
+                ..
+            }
+        ),
         "{error}"
     );
 }
@@ -178,7 +228,11 @@ async fn source_log_of_an_outside_reader_changes_nothing() {
     append_all(&mut open(dir.path()).await, 0..25).await;
     let before = names(dir.path());
     for up_to in 0..25 {
-        let read = open(dir.path()).await.read(Epoch(up_to)).await.expect("read");
+        let read = open(dir.path())
+            .await
+            .read(Epoch(up_to))
+            .await
+            .expect("read");
         assert_eq!(texts(read), expected(0..=up_to), "up to {up_to}");
     }
     assert_eq!(names(dir.path()), before);
@@ -194,9 +248,15 @@ async fn source_log_many_entries_are_read_back_in_order() {
             .map(|n| format!("file:///in/part-{epoch}-{n}.json"))
             .collect();
         all.extend(entries.clone());
-        log.append(Epoch(epoch), entries, |_| true).await.expect("append");
+        log.append(Epoch(epoch), entries, |_| true)
+            .await
+            .expect("append");
     }
-    let loaded = open(dir.path()).await.load(Some(Epoch(24))).await.expect("load");
+    let loaded = open(dir.path())
+        .await
+        .load(Some(Epoch(24)))
+        .await
+        .expect("load");
     assert_eq!(texts(loaded), all);
 }
 
@@ -204,13 +264,14 @@ async fn source_log_many_entries_are_read_back_in_order() {
 fn source_log_futures_can_move_between_threads() {
     fn assert_send<T: Send>(_: T) {}
     let location = CheckpointLocation::open("memory://source-log").expect("open");
-    assert_send(SourceLog::<String>::open(location.clone(), "0", COMPACT_INTERVAL));
-    let mut log = futures::executor::block_on(SourceLog::<String>::open(
-        location,
+    assert_send(SourceLog::<String>::open(
+        location.clone(),
         "0",
         COMPACT_INTERVAL,
-    ))
-    .expect("open");
+    ));
+    let mut log =
+        futures::executor::block_on(SourceLog::<String>::open(location, "0", COMPACT_INTERVAL))
+            .expect("open");
     assert_send(log.append(Epoch(0), vec![], |_| true));
     assert_send(log.load(None));
 }
@@ -251,7 +312,9 @@ async fn check(location: &CheckpointLocation, every: NonZeroU32, events: Vec<Eve
         let mut restart = false;
         match event {
             Event::Epoch(entries) => {
-                log.append(next, entries.clone(), |_| true).await.expect("append");
+                log.append(next, entries.clone(), |_| true)
+                    .await
+                    .expect("append");
                 model.insert(next, entries);
                 planned = Some(next);
                 next = next.next();
