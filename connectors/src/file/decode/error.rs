@@ -41,7 +41,9 @@ pub enum DecodeError {
         reason: String,
     },
     /// A column type the format cannot produce.
-    #[error("column \"{column}\": the {format} format cannot read type {data_type} (allowed: {allowed})")]
+    #[error(
+        "column \"{column}\": the {format} format cannot read type {data_type} (allowed: {allowed})"
+    )]
     UnsupportedType {
         /// Path of the column, nested names joined by dots.
         column: String,
@@ -71,6 +73,70 @@ pub enum DecodeError {
     Batch {
         /// Display name of the file.
         file: Arc<str>,
+        /// The cause.
+        source: ArrowError,
+    },
+    /// An option of a format has a value it cannot have.
+    #[error("option \"{option}\" of format {format} cannot be \"{value}\" (allowed: {allowed})")]
+    InvalidOption {
+        /// Name of the format.
+        format: &'static str,
+        /// Name of the option.
+        option: &'static str,
+        /// The value given.
+        value: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// The header of a CSV file cannot be used.
+    #[error("file \"{file}\": the header is bad: {reason}")]
+    Header {
+        /// Display name of the file.
+        file: Arc<str>,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The file is no Parquet file, or a damaged one.
+    #[error("file \"{file}\" is not a complete, undamaged parquet file")]
+    Parquet {
+        /// Display name of the file.
+        file: Arc<str>,
+        /// The cause.
+        source: parquet::errors::ParquetError,
+    },
+    /// A column of a file has a type that cannot become the type of the schema without changing values.
+    #[error(
+        "file \"{file}\", column \"{column}\": it has type {found}, which cannot be read as {wanted} ({hint})"
+    )]
+    ColumnType {
+        /// Display name of the file.
+        file: Arc<str>,
+        /// Path of the column, nested names joined by dots.
+        column: String,
+        /// Type in the file.
+        found: String,
+        /// Type in the schema.
+        wanted: String,
+        /// What the user can do.
+        hint: &'static str,
+    },
+    /// A column of the schema fits two columns of a file that differ in letter case only.
+    #[error("file \"{file}\": column \"{column}\" could be any of its columns {candidates}")]
+    AmbiguousColumn {
+        /// Display name of the file.
+        file: Arc<str>,
+        /// Path of the column.
+        column: String,
+        /// The columns of the file it fits.
+        candidates: String,
+    },
+    /// A value of a column cannot be given in the type of the schema.
+    #[error("file \"{file}\", column \"{column}\": a value does not fit the schema")]
+    ColumnValue {
+        /// Display name of the file.
+        file: Arc<str>,
+        /// Name of the column.
+        column: String,
         /// The cause.
         source: ArrowError,
     },

@@ -3,17 +3,21 @@
 //! Every format has a reader that is pulled: [`BatchReader::next_batch`] until it answers `None`. Readers hold one chunk of
 //! the file and one batch, whatever the file's size, so decoding can run on any thread and stop between two batches.
 
+pub mod csv;
 mod error;
 pub mod json;
 mod lines;
+pub mod parquet;
 pub mod parse;
 mod settings;
 pub mod text;
 
 use arrow::record_batch::RecordBatch;
 
+pub use csv::{CsvOptions, CsvReader};
 pub use error::DecodeError;
 pub use json::{JsonOptions, JsonReader};
+pub use parquet::ParquetReader;
 pub use settings::{DecodeSettings, ParseMode, nullable_schema};
 pub use text::{TextOptions, TextReader};
 
@@ -53,7 +57,10 @@ impl BadRecords {
     pub(crate) fn note(&mut self, line: u64, reason: impl FnOnce() -> String) {
         self.count += 1;
         if self.first.is_none() {
-            self.first = Some(BadRecord { line, reason: reason() });
+            self.first = Some(BadRecord {
+                line,
+                reason: reason(),
+            });
         }
     }
 }

@@ -16,12 +16,15 @@ use arrow::datatypes::SchemaRef;
 
 use super::columns::Columns;
 use super::lines::LineOutput;
-use super::options::zone;
 use super::time::TimestampFormat;
 use super::value::{TimeText, Values, is_scalar};
 use super::{BatchWriter, EncodeError, FileStats};
+use crate::file::decode::parse::Zone;
 
 pub(super) const FORMAT: &str = "csv";
+
+/// At the very beginning of a file readers would take it off.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 const ALLOWED: &str =
     "BOOLEAN, numbers, DECIMAL up to 38 digits, DATE, TIMESTAMP, STRING, and BINARY that is UTF-8";
@@ -50,8 +53,8 @@ pub struct CsvWriteOptions {
     pub ignore_trailing_white_space: bool,
     /// `timestampFormat`.
     pub timestamp_format: TimestampFormat,
-    /// `timeZone`: zone in which timestamps are shown, a name or an offset; default UTC.
-    pub time_zone: String,
+    /// `timeZone`: zone in which timestamps are shown, default UTC.
+    pub time_zone: Zone,
     /// `lineSep`: what ends a record; default a line feed.
     pub line_sep: String,
 }
@@ -69,7 +72,7 @@ impl Default for CsvWriteOptions {
             ignore_leading_white_space: false,
             ignore_trailing_white_space: false,
             timestamp_format: TimestampFormat::default(),
-            time_zone: "UTC".to_owned(),
+            time_zone: Zone::Utc,
             line_sep: "\n".to_owned(),
         }
     }
@@ -91,7 +94,7 @@ impl CsvWriter {
     ) -> Result<Self, EncodeError> {
         let columns = Columns::new(FORMAT, schema, is_scalar, ALLOWED)?;
         let mut writer = Self {
-            fields: FieldWriter::new(options, columns.plain().fields().len())?,
+            fields: FieldWriter::new(options, columns.plain().fields().len()),
             columns,
             output: LineOutput::new(FORMAT, out),
             scratch: Vec::new(),
@@ -180,7 +183,7 @@ struct FieldWriter {
 }
 
 impl FieldWriter {
-    fn new(options: &CsvWriteOptions, columns: usize) -> Result<Self, EncodeError> {
+    fn new(options: &CsvWriteOptions, columns: usize) -> Self {
         let mut special = [false; 256];
         for byte in [Some(options.sep), options.quote, Some(b'\n'), Some(b'\r')] {
             if let Some(byte) = byte {
@@ -191,9 +194,9 @@ impl FieldWriter {
             special[usize::from(byte)] = true;
         }
         let plain = b"0123456789+-.:TZE trueflsNaInity";
-        Ok(Self {
+        Self {
             time: TimeText {
-                zone: zone(FORMAT, &options.time_zone)?,
+                zone: options.time_zone,
                 timestamp: options.timestamp_format,
             },
             special_in_plain: options.quote_all
@@ -201,7 +204,7 @@ impl FieldWriter {
             special,
             alone: columns == 1,
             options: options.clone(),
-        })
+        }
     }
 
     fn push(
@@ -257,7 +260,8 @@ impl FieldWriter {
             return Ok(());
         }
         let must = text.iter().any(|byte| self.special[usize::from(*byte)])
-            || (self.alone && text.trim_ascii().is_empty());
+            || (self.alone && text.trim_ascii().is_empty())
+            || text.starts_with(BYTE_ORDER_MARK);
         match self.options.quote {
             Some(quote) if must || self.options.quote_all => {
                 self.push_quoted(out, text, quote);

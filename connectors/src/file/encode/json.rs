@@ -18,10 +18,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::columns::Columns;
 use super::lines::LineOutput;
-use super::options::zone;
 use super::time::TimestampFormat;
 use super::value::{TimeText, Values, is_scalar};
 use super::{BatchWriter, EncodeError, FileStats};
+use crate::file::decode::parse::Zone;
 
 pub(super) const FORMAT: &str = "json";
 
@@ -35,8 +35,8 @@ pub struct JsonWriteOptions {
     pub ignore_null_fields: bool,
     /// `timestampFormat`.
     pub timestamp_format: TimestampFormat,
-    /// `timeZone`: zone in which timestamps are shown, a name or an offset; default UTC.
-    pub time_zone: String,
+    /// `timeZone`: zone in which timestamps are shown, default UTC.
+    pub time_zone: Zone,
     /// `lineSep`: what ends a line; default a line feed.
     pub line_sep: String,
 }
@@ -46,7 +46,7 @@ impl Default for JsonWriteOptions {
         Self {
             ignore_null_fields: true,
             timestamp_format: TimestampFormat::default(),
-            time_zone: "UTC".to_owned(),
+            time_zone: Zone::Utc,
             line_sep: "\n".to_owned(),
         }
     }
@@ -82,7 +82,7 @@ impl JsonWriter {
             style: Style {
                 ignore_null_fields: options.ignore_null_fields,
                 time: TimeText {
-                    zone: zone(FORMAT, &options.time_zone)?,
+                    zone: options.time_zone,
                     timestamp: options.timestamp_format,
                 },
             },

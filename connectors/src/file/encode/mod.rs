@@ -141,7 +141,7 @@ pub fn new_writer(
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
     /// The output refused bytes.
-    #[error("cannot write the {format} file: {source}")]
+    #[error("cannot write the {format} file")]
     Io {
         /// Format of the file.
         format: &'static str,
@@ -149,7 +149,7 @@ pub enum EncodeError {
         source: std::io::Error,
     },
     /// The Parquet encoder failed.
-    #[error("cannot write the parquet file: {source}")]
+    #[error("cannot write the parquet file")]
     Parquet {
         /// What the encoder said.
         #[from]

@@ -6,8 +6,9 @@ use super::csv::{self, CsvWriteOptions};
 use super::json::{self, JsonWriteOptions};
 use super::parquet::{self, ParquetCompression, ParquetWriteOptions};
 use super::text::{self, TextWriteOptions};
-use super::time::{ALLOWED_PATTERNS, TimestampFormat, Zone};
+use super::time::{ALLOWED_PATTERNS, TimestampFormat};
 use super::{EncodeError, WriteFormat};
+use crate::file::decode::parse::Zone;
 
 const FORMATS: &str = "parquet, json, csv, text";
 
@@ -23,7 +24,7 @@ impl WriteFormat {
     pub fn from_options(
         name: &str,
         options: &BTreeMap<String, String>,
-        session_time_zone: &str,
+        session_time_zone: Zone,
     ) -> Result<Self, EncodeError> {
         let name = name.to_ascii_lowercase();
         let options = |format| Options { format, options };
@@ -79,16 +80,6 @@ impl WriteFormat {
     }
 }
 
-/// The zone called `name`, as JSON and CSV writers need it.
-pub(super) fn zone(format: &'static str, name: &str) -> Result<Zone, EncodeError> {
-    Zone::parse(name).ok_or_else(|| EncodeError::InvalidOption {
-        format,
-        option: "timeZone",
-        value: name.to_owned(),
-        allowed: "a zone such as 'UTC', 'Europe/Rome' or '+02:00'",
-    })
-}
-
 fn parquet_options(options: &Options<'_>) -> Result<ParquetWriteOptions, EncodeError> {
     let compression = options.parse(
         "compression",
@@ -109,7 +100,7 @@ fn parquet_options(options: &Options<'_>) -> Result<ParquetWriteOptions, EncodeE
     })
 }
 
-fn json_options(options: &Options<'_>, zone: &str) -> Result<JsonWriteOptions, EncodeError> {
+fn json_options(options: &Options<'_>, zone: Zone) -> Result<JsonWriteOptions, EncodeError> {
     options.check_text()?;
     let default = JsonWriteOptions::default();
     Ok(JsonWriteOptions {
@@ -120,7 +111,7 @@ fn json_options(options: &Options<'_>, zone: &str) -> Result<JsonWriteOptions, E
     })
 }
 
-fn csv_options(options: &Options<'_>, zone: &str) -> Result<CsvWriteOptions, EncodeError> {
+fn csv_options(options: &Options<'_>, zone: Zone) -> Result<CsvWriteOptions, EncodeError> {
     options.check_text()?;
     let default = CsvWriteOptions::default();
     let sep = match options.byte("sep")? {
@@ -218,10 +209,10 @@ impl Options<'_> {
         Ok(format.unwrap_or_default())
     }
 
-    fn time_zone(&self, session: &str) -> Result<String, EncodeError> {
-        let name = self.get("timeZone").unwrap_or(session);
-        zone(self.format, name)?;
-        Ok(name.to_owned())
+    fn time_zone(&self, session: Zone) -> Result<Zone, EncodeError> {
+        let allowed = "a zone such as 'UTC', 'Europe/Rome' or '+02:00'";
+        let zone = self.parse("timeZone", allowed, |name| Zone::from_name(name).ok())?;
+        Ok(zone.unwrap_or(session))
     }
 
     fn line_sep(&self) -> Result<String, EncodeError> {

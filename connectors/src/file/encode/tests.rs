@@ -12,6 +12,7 @@ use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
 use uuid::Uuid;
 
 use super::*;
+use crate::file::decode::parse::Zone;
 
 /// An output whose bytes can be looked at after the writer took it.
 #[derive(Clone, Default)]
@@ -48,7 +49,7 @@ fn try_format(name: &str, options: &[(&str, &str)]) -> Result<WriteFormat, Encod
         .iter()
         .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
         .collect();
-    WriteFormat::from_options(name, &options, "UTC")
+    WriteFormat::from_options(name, &options, Zone::Utc)
 }
 
 fn try_encode(format: &WriteFormat, batches: &[RecordBatch]) -> Result<Vec<u8>, EncodeError> {
@@ -192,7 +193,9 @@ fn output_that_fails_is_reported_with_its_reason() {
                 writer.finish()
             })
             .unwrap_err();
-        assert!(error.to_string().contains("disk full"), "{error}");
+        assert!(error.to_string().contains(name), "{error}");
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(cause.contains("disk full"), "{cause}");
     }
 }
 

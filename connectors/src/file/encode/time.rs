@@ -5,8 +5,9 @@
 
 use std::str::FromStr;
 
-use arrow::array::timezone::Tz;
 use chrono::{DateTime, Offset, TimeZone};
+
+use crate::file::decode::parse::Zone;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
@@ -77,36 +78,20 @@ impl FromStr for TimestampFormat {
     }
 }
 
-/// The session time zone, with UTC told apart because it needs no table.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Zone {
-    Utc,
-    Other(Tz),
-}
-
-impl Zone {
-    /// Reads a zone's name or offset: `UTC`, `Europe/Rome`, `+02:00`.
-    pub(super) fn parse(name: &str) -> Option<Self> {
-        if matches!(name, "UTC" | "Z" | "Etc/UTC" | "GMT") {
-            return Some(Self::Utc);
-        }
-        name.parse().ok().map(Self::Other)
-    }
-
-    /// Seconds that local time is ahead of UTC at an instant.
-    fn offset_seconds(self, micros: i64) -> i64 {
-        match self {
-            Self::Utc => 0,
-            Self::Other(tz) => {
-                // Outside of the calendar's range the offset of its end holds.
-                let limit = DateTime::from_timestamp_micros(micros).unwrap_or(if micros < 0 {
-                    DateTime::<chrono::Utc>::MIN_UTC
-                } else {
-                    DateTime::<chrono::Utc>::MAX_UTC
-                });
-                let offset = tz.offset_from_utc_datetime(&limit.naive_utc()).fix();
-                i64::from(offset.local_minus_utc())
-            }
+/// Seconds that local time in `zone` is ahead of UTC at an instant.
+fn offset_seconds(zone: Zone, micros: i64) -> i64 {
+    match zone {
+        Zone::Utc => 0,
+        Zone::Offset(seconds) => seconds.into(),
+        Zone::Region(region) => {
+            // Outside of the calendar's range the offset of its end holds.
+            let instant = DateTime::from_timestamp_micros(micros).unwrap_or(if micros < 0 {
+                DateTime::<chrono::Utc>::MIN_UTC
+            } else {
+                DateTime::<chrono::Utc>::MAX_UTC
+            });
+            let offset = region.offset_from_utc_datetime(&instant.naive_utc());
+            offset.fix().local_minus_utc().into()
         }
     }
 }
@@ -135,7 +120,7 @@ pub(super) fn push_timestamp(
     format: TimestampFormat,
     zone: Option<Zone>,
 ) {
-    let offset = zone.map_or(0, |zone| zone.offset_seconds(micros));
+    let offset = zone.map_or(0, |zone| offset_seconds(zone, micros));
     let seconds = micros.div_euclid(MICROS_PER_SECOND) + offset;
     let fraction = micros.rem_euclid(MICROS_PER_SECOND).unsigned_abs();
     push_date(out, seconds.div_euclid(SECONDS_PER_DAY));
@@ -245,7 +230,7 @@ mod tests {
         } else {
             pattern.parse().unwrap()
         };
-        push_timestamp(&mut out, micros, format, Zone::parse(zone));
+        push_timestamp(&mut out, micros, format, Zone::from_name(zone).ok());
         String::from_utf8(out).unwrap()
     }
 

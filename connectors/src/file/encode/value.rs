@@ -18,7 +18,8 @@ use arrow::array::{
 use arrow::datatypes::{DataType, TimeUnit};
 use lexical_core::{FormattedSize, ToLexical, ToLexicalWithOptions, WriteFloatOptions};
 
-use super::time::{TimestampFormat, Zone, push_date, push_timestamp};
+use super::time::{TimestampFormat, push_date, push_timestamp};
+use crate::file::decode::parse::Zone;
 
 /// How times become text.
 #[derive(Debug, Clone, Copy)]

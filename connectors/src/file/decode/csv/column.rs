@@ -18,8 +18,7 @@ use crate::file::decode::parse::{
 };
 
 /// The types CSV can give, for messages.
-pub(super) const ALLOWED: &str =
-    "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING, BINARY";
+pub(super) const ALLOWED: &str = "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING, BINARY";
 
 /// Collects the values of one column.
 pub(super) struct Column {
@@ -119,7 +118,10 @@ impl Column {
             T::Binary | T::LargeBinary | T::BinaryView => Values::Binary(BinaryBuilder::new()),
             _ => return None,
         };
-        Some(Self { field: Arc::clone(field), values })
+        Some(Self {
+            field: Arc::clone(field),
+            values,
+        })
     }
 
     /// The field of the schema that is filled.

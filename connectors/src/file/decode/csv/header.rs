@@ -27,7 +27,10 @@ pub(super) fn by_place(schema: &Schema, file_schema: &Schema, corrupt: &str) -> 
         .iter()
         .map(|field| names.iter().position(|name| *name == field.name()))
         .collect();
-    Layout { places, width: names.len() }
+    Layout {
+        places,
+        width: names.len(),
+    }
 }
 
 /// The names in a header, blanks around them cut.
@@ -39,13 +42,19 @@ pub(super) fn names(
     options: &CsvOptions,
     file: &Arc<str>,
 ) -> Result<Vec<String>, DecodeError> {
-    let failed = |reason: String| DecodeError::Header { file: Arc::clone(file), reason };
+    let failed = |reason: String| DecodeError::Header {
+        file: Arc::clone(file),
+        reason,
+    };
     if let Some(fault) = record.fault {
         return Err(failed(fault.to_owned()));
     }
     if record.count > options.max_columns {
         let limit = options.max_columns;
-        return Err(failed(format!("{} columns, and maxColumns is {limit}", record.count)));
+        return Err(failed(format!(
+            "{} columns, and maxColumns is {limit}",
+            record.count
+        )));
     }
     let mut names: Vec<String> = Vec::with_capacity(record.count);
     for index in 0..record.count {
@@ -54,7 +63,10 @@ pub(super) fn names(
     }
     let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
     sorted.sort_unstable();
-    match sorted.windows(2).find(|pair| pair[0] == pair[1] && !pair[0].is_empty()) {
+    match sorted
+        .windows(2)
+        .find(|pair| pair[0] == pair[1] && !pair[0].is_empty())
+    {
         Some(pair) => Err(failed(format!("it names column \"{}\" twice", pair[0]))),
         None => Ok(names),
     }
@@ -76,11 +88,15 @@ pub(super) fn by_name(
     options: &CsvOptions,
     file: &Arc<str>,
 ) -> Result<Layout, DecodeError> {
-    let failed = |reason: String| DecodeError::Header { file: Arc::clone(file), reason };
+    let failed = |reason: String| DecodeError::Header {
+        file: Arc::clone(file),
+        reason,
+    };
     let wanted = data_columns(file_schema, corrupt);
     let same = |a: &str, b: &str| a.to_lowercase() == b.to_lowercase();
     if !options.enforce_schema {
-        let fits = names.len() == wanted.len() && names.iter().zip(&wanted).all(|(a, b)| same(a, b));
+        let fits =
+            names.len() == wanted.len() && names.iter().zip(&wanted).all(|(a, b)| same(a, b));
         if !fits {
             return Err(failed(format!(
                 "it is \"{}\", and with enforceSchema=false it must be \"{}\"",
@@ -89,22 +105,34 @@ pub(super) fn by_name(
             )));
         }
     }
-    let none_fits = !names.iter().any(|name| wanted.iter().any(|want| same(name, want)));
+    let none_fits = !names
+        .iter()
+        .any(|name| wanted.iter().any(|want| same(name, want)));
     if none_fits && !wanted.is_empty() {
         warn!(
             %file, header = names.join(", "), schema = wanted.join(", "),
             "no column of the csv header is in the schema: columns are taken by place"
         );
         let layout = by_place(schema, file_schema, corrupt);
-        return Ok(Layout { width: names.len(), ..layout });
+        return Ok(Layout {
+            width: names.len(),
+            ..layout
+        });
     }
     let mut places = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {
         let name = field.name();
-        places.push(if name == corrupt { None } else { find(names, name).map_err(failed)? });
+        places.push(if name == corrupt {
+            None
+        } else {
+            find(names, name).map_err(failed)?
+        });
     }
     warn_about_differences(names, &wanted, file);
-    Ok(Layout { places, width: names.len() })
+    Ok(Layout {
+        places,
+        width: names.len(),
+    })
 }
 
 fn data_columns<'a>(schema: &'a Schema, corrupt: &str) -> Vec<&'a str> {
@@ -118,7 +146,10 @@ fn find(names: &[String], wanted: &str) -> Result<Option<usize>, String> {
         return Ok(Some(exact));
     }
     let lower = wanted.to_lowercase();
-    let mut found = names.iter().enumerate().filter(|(_, name)| name.to_lowercase() == lower);
+    let mut found = names
+        .iter()
+        .enumerate()
+        .filter(|(_, name)| name.to_lowercase() == lower);
     match (found.next(), found.next()) {
         (Some((_, first)), Some((_, second))) => Err(format!(
             "column \"{wanted}\" could be its \"{first}\" or its \"{second}\""

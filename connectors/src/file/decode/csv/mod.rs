@@ -70,14 +70,18 @@ impl CsvReader {
         let corrupt = settings.corrupt_index()?;
         let mut columns = Vec::with_capacity(settings.schema.fields().len());
         for field in settings.schema.fields() {
-            columns.push(Column::new(field).ok_or_else(|| DecodeError::UnsupportedType {
-                column: field.name().clone(),
-                format: FORMAT,
-                data_type: field.data_type().to_string(),
-                allowed: ALLOWED,
-            })?);
+            columns.push(
+                Column::new(field).ok_or_else(|| DecodeError::UnsupportedType {
+                    column: field.name().clone(),
+                    format: FORMAT,
+                    data_type: field.data_type().to_string(),
+                    allowed: ALLOWED,
+                })?,
+            );
         }
-        let limit = settings.max_record_bytes.min(DecodeSettings::MAX_RECORD_BYTES);
+        let limit = settings
+            .max_record_bytes
+            .min(DecodeSettings::MAX_RECORD_BYTES);
         let mut reader = Self {
             records: Records::new(Input::new(input, file, limit), (&options).into()),
             rows: Rows {
@@ -102,11 +106,19 @@ impl CsvReader {
     }
 
     fn file_schema(&self) -> &SchemaRef {
-        self.options.file_schema.as_ref().unwrap_or(&self.settings.schema)
+        self.options
+            .file_schema
+            .as_ref()
+            .unwrap_or(&self.settings.schema)
     }
 
     fn use_layout(&mut self, layout: Layout) {
-        let keep = layout.places.iter().flatten().max().map_or(0, |place| place + 1);
+        let keep = layout
+            .places
+            .iter()
+            .flatten()
+            .max()
+            .map_or(0, |place| place + 1);
         self.records.expect(layout.width, keep);
         self.layout = Some(layout);
     }
@@ -147,17 +159,22 @@ impl BatchReader for CsvReader {
                 && bytes < self.settings.batch_bytes
             {
                 let Some(layout) = &self.layout else { break };
-                let Some(record) = self.records.next()? else { break };
+                let Some(record) = self.records.next()? else {
+                    break;
+                };
                 bytes += record.raw.len();
                 self.rows.push(&record, layout, &file)?;
             }
             if self.rows.count == 0 {
                 return Ok(None);
             }
-            let batch = self
-                .rows
-                .finish(&self.settings.schema)
-                .map_err(|source| DecodeError::Batch { file: Arc::clone(&file), source })?;
+            let batch =
+                self.rows
+                    .finish(&self.settings.schema)
+                    .map_err(|source| DecodeError::Batch {
+                        file: Arc::clone(&file),
+                        source,
+                    })?;
             if batch.num_rows() > 0 {
                 return Ok(Some(batch));
             }
@@ -178,7 +195,12 @@ enum Fault {
 
 impl Rows {
     /// Appends the row of one record, or notes that it is bad, as the mode says.
-    fn push(&mut self, record: &Record<'_>, layout: &Layout, file: &Arc<str>) -> Result<(), DecodeError> {
+    fn push(
+        &mut self,
+        record: &Record<'_>,
+        layout: &Layout,
+        file: &Arc<str>,
+    ) -> Result<(), DecodeError> {
         let fault = self.push_fields(record, layout);
         if let Some(fault) = &fault {
             let describe = || self.describe(fault, record, layout);
@@ -217,7 +239,10 @@ impl Rows {
                 None => column.append_null(),
                 Some((place, (text, quoted))) => {
                     if !column.append(text, quoted, &self.meaning) && fault.is_none() {
-                        fault = Some(Fault::Value { column: index, place });
+                        fault = Some(Fault::Value {
+                            column: index,
+                            place,
+                        });
                     }
                 }
             }
@@ -236,7 +261,11 @@ impl Rows {
                 let field = self.columns[*column].field();
                 let text = record.field(*place).map_or(&b""[..], |(text, _)| text);
                 let start = String::from_utf8_lossy(&text[..text.len().min(100)]);
-                format!("column \"{}\": \"{start}\" is not of type {}", field.name(), field.data_type())
+                format!(
+                    "column \"{}\": \"{start}\" is not of type {}",
+                    field.name(),
+                    field.data_type()
+                )
             }
         }
     }

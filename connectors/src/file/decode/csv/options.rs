@@ -148,7 +148,9 @@ impl CsvOptions {
         Ok(Self {
             sep: sep.unwrap_or(default.sep),
             header: texts.flag("header")?.unwrap_or(default.header),
-            enforce_schema: texts.flag("enforceSchema")?.unwrap_or(default.enforce_schema),
+            enforce_schema: texts
+                .flag("enforceSchema")?
+                .unwrap_or(default.enforce_schema),
             quote,
             escape: escape.or(quote).unwrap_or(default.escape),
             comment: texts.byte_or_none("comment", None)?,

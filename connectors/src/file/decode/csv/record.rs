@@ -8,7 +8,7 @@
 //! field. What follows a closing quote other than blanks makes the field an unquoted one that is taken as it stands, up
 //! to the next separator (Spark's `STOP_AT_DELIMITER`).
 
-use memchr::{memchr, memchr2, memchr_iter};
+use memchr::{memchr, memchr_iter, memchr2};
 
 use super::input::Input;
 use super::options::CsvOptions;
@@ -90,7 +90,11 @@ impl<'a> Record<'a> {
     /// The text of field `index` and whether it stood in quotes; None if the record has no such field.
     pub(super) fn field(&self, index: usize) -> Option<(&'a [u8], bool)> {
         let field = self.fields.get(index)?;
-        let source = if field.unescaped { self.scratch } else { self.raw };
+        let source = if field.unescaped {
+            self.scratch
+        } else {
+            self.raw
+        };
         Some((&source[field.start..field.end], field.quoted))
     }
 }
@@ -98,7 +102,11 @@ impl<'a> Record<'a> {
 /// How the scan of a record went.
 enum Scan {
     /// It ends at `end`, its line end at `next`, and has `count` fields.
-    Complete { end: usize, next: usize, count: usize },
+    Complete {
+        end: usize,
+        next: usize,
+        count: usize,
+    },
     /// The text ends within the record.
     Open { count: usize },
     /// A quote makes no sense as the beginning of a field that runs over lines.
@@ -378,11 +386,21 @@ impl Dialect {
         while self.trim_end && start < end && text[end - 1] <= b' ' {
             end -= 1;
         }
-        Field { start, end, quoted: false, unescaped: false }
+        Field {
+            start,
+            end,
+            quoted: false,
+            unescaped: false,
+        }
     }
 
     /// The quoted field at `at`; None if no quote stands there.
-    fn quoted_field(&self, text: &[u8], at: usize, scratch: &mut Vec<u8>) -> Option<(Field, Quoted)> {
+    fn quoted_field(
+        &self,
+        text: &[u8],
+        at: usize,
+        scratch: &mut Vec<u8>,
+    ) -> Option<(Field, Quoted)> {
         let quote = self.quote?;
         let mut open = at;
         while self.trim_start && self.is_blank(text.get(open)) {
@@ -395,7 +413,12 @@ impl Dialect {
         let mut escapes = false;
         loop {
             let Some(found) = memchr2(quote, self.escape, &text[close..]) else {
-                let field = Field { start: open + 1, end: text.len(), quoted: true, unescaped: false };
+                let field = Field {
+                    start: open + 1,
+                    end: text.len(),
+                    quoted: true,
+                    unescaped: false,
+                };
                 return Some((field, Quoted::Open));
             };
             close += found;
@@ -412,7 +435,12 @@ impl Dialect {
         let field = if escapes {
             self.unescape(&text[open + 1..close], quote, scratch)
         } else {
-            Field { start: open + 1, end: close, quoted: true, unescaped: false }
+            Field {
+                start: open + 1,
+                end: close,
+                quoted: true,
+                unescaped: false,
+            }
         };
         let mut after = close + 1;
         while self.is_blank(text.get(after)) {
@@ -421,7 +449,14 @@ impl Dialect {
         let ends = text
             .get(after)
             .is_none_or(|byte| *byte == self.sep || self.is_line_end(*byte));
-        Some((field, if ends { Quoted::Closed(after) } else { Quoted::Odd(close) }))
+        Some((
+            field,
+            if ends {
+                Quoted::Closed(after)
+            } else {
+                Quoted::Odd(close)
+            },
+        ))
     }
 
     /// Whether two bytes inside quotes stand for one: a doubled quote, an escaped quote, a doubled escape.
@@ -444,7 +479,12 @@ impl Dialect {
             at += 1;
         }
         scratch.extend_from_slice(&text[at..]);
-        Field { start, end: scratch.len(), quoted: true, unescaped: true }
+        Field {
+            start,
+            end: scratch.len(),
+            quoted: true,
+            unescaped: true,
+        }
     }
 
     fn is_blank(&self, byte: Option<&u8>) -> bool {
