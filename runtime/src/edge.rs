@@ -9,7 +9,9 @@ use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::Duration;
+
+use weir_state::Clock;
 
 use crate::error::{Result, WeirError};
 use crate::message::Message;
@@ -85,6 +87,7 @@ struct Queue {
 
 struct Shared {
     budget: EdgeBudget,
+    clock: Arc<dyn Clock>,
     queue: Mutex<Queue>,
     metrics: Arc<EdgeMetrics>,
 }
@@ -103,10 +106,11 @@ pub struct EdgeSender(Arc<Shared>);
 /// The receiving end; owned by one subtask.
 pub struct EdgeReceiver(Arc<Shared>);
 
-/// An edge with this budget.
-pub fn edge(budget: EdgeBudget) -> (EdgeSender, EdgeReceiver) {
+/// An edge with this budget; the clock measures how long its sender is blocked.
+pub fn edge(budget: EdgeBudget, clock: Arc<dyn Clock>) -> (EdgeSender, EdgeReceiver) {
     let shared = Arc::new(Shared {
         budget,
+        clock,
         queue: Mutex::default(),
         metrics: Arc::default(),
     });
@@ -131,8 +135,8 @@ impl EdgeSender {
         let mut blocked_since = None;
         let result = poll_fn(|cx| self.poll_send(&mut item, &mut blocked_since, cx)).await;
         if let Some(since) = blocked_since {
-            let blocked =
-                u64::try_from(Instant::now().duration_since(since).as_nanos()).unwrap_or(u64::MAX);
+            let blocked = u64::try_from(self.0.clock.monotonic().saturating_sub(since).as_nanos())
+                .unwrap_or(u64::MAX);
             self.0
                 .metrics
                 .blocked_ns
@@ -144,7 +148,7 @@ impl EdgeSender {
     fn poll_send(
         &self,
         item: &mut Option<Queued>,
-        blocked_since: &mut Option<Instant>,
+        blocked_since: &mut Option<Duration>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<()>> {
         let mut queue = self.0.lock();
@@ -157,7 +161,7 @@ impl EdgeSender {
         let full = queue.rows + queued.rows > self.0.budget.rows
             || queue.bytes + queued.bytes > self.0.budget.bytes;
         if queued.rows > 0 && queue.rows > 0 && full {
-            blocked_since.get_or_insert_with(Instant::now);
+            blocked_since.get_or_insert_with(|| self.0.clock.monotonic());
             queue.sender = Some(cx.waker().clone());
             return Poll::Pending;
         }
@@ -256,6 +260,10 @@ mod tests {
     use super::*;
     use crate::message::{Barrier, EpochBatch, Origin, Rows};
 
+    fn new_edge(budget: EdgeBudget) -> (EdgeSender, EdgeReceiver) {
+        edge(budget, Arc::new(weir_state::SystemClock::new()))
+    }
+
     fn batch(rows: usize) -> Message {
         let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, true)]));
         let values = Int64Array::from_iter_values(0..rows as i64);
@@ -269,7 +277,7 @@ mod tests {
 
     #[test]
     fn full_edge_blocks_the_sender_until_rows_leave() {
-        let (mut sender, mut receiver) = edge(EdgeBudget {
+        let (mut sender, mut receiver) = new_edge(EdgeBudget {
             rows: 10,
             bytes: usize::MAX,
         });
@@ -284,14 +292,14 @@ mod tests {
 
     #[test]
     fn one_oversize_batch_is_always_admitted() {
-        let (mut sender, _receiver) = edge(EdgeBudget { rows: 1, bytes: 1 });
+        let (mut sender, _receiver) = new_edge(EdgeBudget { rows: 1, bytes: 1 });
         assert!(sender.send(batch(1000)).now_or_never().is_some());
         assert!(sender.send(batch(1)).now_or_never().is_none());
     }
 
     #[test]
     fn control_messages_cost_nothing_and_keep_their_order() {
-        let (mut sender, mut receiver) = edge(EdgeBudget { rows: 1, bytes: 1 });
+        let (mut sender, mut receiver) = new_edge(EdgeBudget { rows: 1, bytes: 1 });
         sender
             .send(batch(5))
             .now_or_never()
@@ -314,7 +322,7 @@ mod tests {
 
     #[test]
     fn either_end_sees_that_the_other_is_gone() {
-        let (mut sender, receiver) = edge(EdgeBudget::default());
+        let (mut sender, receiver) = new_edge(EdgeBudget::default());
         drop(receiver);
         assert!(
             sender
@@ -323,14 +331,14 @@ mod tests {
                 .expect("ready")
                 .is_err()
         );
-        let (sender, mut receiver) = edge(EdgeBudget::default());
+        let (sender, mut receiver) = new_edge(EdgeBudget::default());
         drop(sender);
         assert!(matches!(receiver.recv().now_or_never(), Some(None)));
     }
 
     #[test]
     fn metrics_count_rows_and_the_largest_queue() {
-        let (mut sender, mut receiver) = edge(EdgeBudget::default());
+        let (mut sender, mut receiver) = new_edge(EdgeBudget::default());
         for _ in 0..3 {
             sender
                 .send(batch(4))

@@ -491,7 +491,10 @@ impl<'a> Builder<'a> {
                 senders.push(None);
                 continue;
             }
-            let (sender, receiver): (_, EdgeReceiver) = edge(self.shared.config.edge_budget);
+            let (sender, receiver): (_, EdgeReceiver) = edge(
+                self.shared.config.edge_budget,
+                Arc::clone(&self.shared.config.clock),
+            );
             let name = format!(
                 "{}[{}] -> {}[{subtask}]",
                 source.uid, from.subtask, target.uid

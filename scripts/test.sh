@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Everything that has to hold before a change lands: format, lints, docs, unit, integration, conformance and doc tests, examples.
+# Packages are always selected with --workspace, so that features unify once and nothing is built twice.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/setup.sh
+export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
+
+step() { printf '\n== %s\n' "$*"; }
+
+step "format";    cargo fmt --all --check
+step "lints";     cargo clippy --workspace --all-targets -- -D warnings
+step "docs";      RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+step "tests";     cargo test --workspace --lib --bins --tests --examples --no-fail-fast
+step "doc tests"; cargo test --workspace --doc
+step "benches compile and run once"; cargo test --workspace --benches --quiet
+step "examples";  scripts/run-examples.sh
+step "a crate outside the workspace"; scripts/test-outside.sh
+step "conformance"; cargo test --workspace --test conformance
