@@ -9,11 +9,11 @@ use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use globset::{GlobBuilder, GlobMatcher};
 use weir_runtime::{Result, WeirError};
 
 use super::config::FileSourceConfig;
 use super::files::FoundFile;
+use super::glob::NameGlob;
 use crate::file::sink::manifest;
 use crate::file::uri;
 
@@ -24,7 +24,7 @@ pub(crate) type Wanted<'a> = dyn FnMut(&Path) -> bool + 'a;
 #[derive(Debug)]
 pub(crate) struct Listing {
     root: PathBuf,
-    name: Option<GlobMatcher>,
+    name: Option<NameGlob>,
     recursive: bool,
     /// Parquet files of zero bytes are no Parquet files, but often ones that are about to get content.
     skip_empty: bool,
@@ -32,7 +32,7 @@ pub(crate) struct Listing {
 
 impl Listing {
     pub(crate) fn new(config: &FileSourceConfig) -> Result<Self> {
-        let name = config.path_glob_filter.as_deref().map(|glob| matcher("option 'pathGlobFilter'", glob)).transpose()?;
+        let name = config.path_glob_filter.as_deref().map(|glob| NameGlob::new("option 'pathGlobFilter'", glob)).transpose()?;
         Ok(Self {
             root: uri::local_path("the file source", &config.path)?,
             name,
@@ -210,7 +210,7 @@ fn refuse_partition(path: &Path) -> Result<()> {
 #[derive(Debug)]
 enum Level {
     Name(PathBuf),
-    Pattern(GlobMatcher),
+    Pattern(NameGlob),
 }
 
 fn is_glob(path: &Path) -> bool {
@@ -225,7 +225,7 @@ fn glob_levels(path: &Path) -> Result<(PathBuf, Vec<Level>)> {
         let part = Path::new(component.as_os_str());
         let is_pattern = matches!(component, Component::Normal(_)) && is_glob(part);
         match part.to_str() {
-            Some(text) if is_pattern => levels.push(Level::Pattern(matcher("the path of the file source", text)?)),
+            Some(text) if is_pattern => levels.push(Level::Pattern(NameGlob::new("the path of the file source", text)?)),
             _ if levels.is_empty() => base.push(part),
             _ => levels.push(Level::Name(part.to_owned())),
         }
@@ -246,19 +246,11 @@ fn children(dir: &Path, level: &Level) -> Result<Vec<PathBuf>> {
     let mut matched = Vec::new();
     for entry in entries {
         let name = entry.map_err(|error| listing_error(dir, error))?.file_name();
-        if !is_hidden(&name.to_string_lossy()) && glob.is_match(&name) {
+        if !is_hidden(&name.to_string_lossy()) && glob.is_match(&name.to_string_lossy()) {
             matched.push(dir.join(name));
         }
     }
     Ok(matched)
-}
-
-fn matcher(what: &str, glob: &str) -> Result<GlobMatcher> {
-    let built = GlobBuilder::new(glob).literal_separator(true).backslash_escape(true).build();
-    built.map(|glob| glob.compile_matcher()).map_err(|error| {
-        let allowed = "allowed are *, ?, [abc], [!a-z], {a,b} and \\ before a character that means itself";
-        WeirError::config(format!("{what} is no valid glob: '{glob}'; {allowed}")).with_source(error)
-    })
 }
 
 fn is_hidden(name: &str) -> bool {

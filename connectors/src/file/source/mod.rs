@@ -11,6 +11,7 @@ mod builder;
 mod config;
 pub(crate) mod files;
 mod format;
+mod glob;
 mod listing;
 mod reader;
 mod run;

@@ -46,7 +46,7 @@ impl Run {
         listing: Arc<Listing>,
         context: SourceContext,
     ) -> Result<Self> {
-        let mut log = SourceLog::open(context.checkpoint, &context.index.to_string(), COMPACT_INTERVAL).await?;
+        let mut log: SourceLog<FileEntry> = SourceLog::open(context.checkpoint, &context.index.to_string(), COMPACT_INTERVAL).await?;
         let committed = context.committed.as_ref().map(|end| log_offset(&context.uid, end)).transpose()?;
         let mut seen = SeenFiles::new(config.file_name_only, config.age_limit_ms());
         let mut planned = VecDeque::new();
