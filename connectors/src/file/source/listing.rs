@@ -73,7 +73,7 @@ impl Listing {
     }
 
     fn takes_name(&self, name: &str) -> bool {
-        !is_hidden(name) && self.name.as_ref().is_none_or(|glob| glob.is_match(name))
+        !is_hidden(name) && self.name.as_ref().is_none_or(|glob| glob.is_match(std::ffi::OsStr::new(name)))
     }
 }
 
