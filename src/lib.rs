@@ -1,1 +1,3 @@
-//! Placeholder while dependencies build.
+//! Weir: embeddable, actor-based dataflow. Streams as tables, exactly-once, inside your own process.
+
+pub mod types;
