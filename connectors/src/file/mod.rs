@@ -1,0 +1,12 @@
+//! Files as a source and as a sink.
+//!
+//! Three layers: [`decode`] and [`encode`] turn the bytes of one file into Arrow batches and back; [`source`] finds files and
+//! remembers which ones were read; [`sink`] publishes finished files, each epoch all at once. What users may set stands in
+//! one table, [`options`].
+
+pub mod decode;
+pub mod encode;
+pub mod options;
+pub mod sink;
+pub mod source;
+pub(crate) mod uri;
