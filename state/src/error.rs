@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::epoch::Epoch;
 use crate::fingerprint::Incompatible;
-use crate::owner::OwnerInfo;
+use crate::owner::{OwnerInfo, time_text};
 
 /// Result of this crate.
 pub type Result<T, E = StateError> = std::result::Result<T, E>;
@@ -38,7 +38,12 @@ pub enum StateError {
         /// What the store said.
         source: Box<object_store::Error>,
     },
-    /// The checkpoint location or a name in it cannot be used as written.
+    /// A name inside the checkpoint is malformed.
+    InvalidName {
+        /// As given.
+        name: String,
+    },
+    /// The checkpoint location cannot be used as written.
     InvalidLocation {
         /// As given.
         location: String,
@@ -107,6 +112,9 @@ pub enum StateError {
         owner: Option<Box<OwnerInfo>>,
         /// The holder's generation, if the lease could be read.
         generation: Option<u64>,
+        /// When the lease runs out unless it is renewed, unix milliseconds; `None` for a lock that the
+        /// operating system releases when its process ends.
+        expires_ms: Option<i64>,
     },
     /// This run held the lease and another run has it now.
     LeaseLost {
@@ -123,8 +131,8 @@ pub enum StateError {
         path: String,
         /// The epoch it belongs to.
         epoch: Option<Epoch>,
-        /// Generation of this run.
-        ours: u64,
+        /// Generation of this run, if it has one yet.
+        ours: Option<u64>,
         /// Generation of the run that wrote the file, if readable.
         theirs: Option<u64>,
         /// Who holds the lease now, if readable.
@@ -175,6 +183,7 @@ impl StateError {
             Self::InvalidLocation { location, .. } | Self::UnsupportedScheme { location, .. } => {
                 Some(location)
             }
+            Self::InvalidName { name } => Some(name),
             Self::Codec { .. } => None,
         }
     }
@@ -197,6 +206,9 @@ impl StateError {
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Damaged { remedy, .. } | Self::Missing { remedy, .. } => Some(remedy),
+            Self::InvalidName { .. } => Some(
+                "allowed are non-empty segments separated by `/`, none of them hidden or temporary",
+            ),
             Self::InvalidLocation { .. } => Some(
                 "allowed are a plain path, `file://` + absolute path, `memory://name` or the url of an object store",
             ),
@@ -257,6 +269,9 @@ impl StateError {
                 f,
                 "checkpoint location `{location}` has the scheme `{scheme}`, which is unknown or not compiled in"
             ),
+            Self::InvalidName { name } => {
+                write!(f, "`{name}` is not a name for a file in a checkpoint")
+            }
             Self::Damaged { path, reason, .. } => write!(f, "file `{path}` is damaged: {reason}"),
             Self::UnsupportedVersion { path, found, max } => write!(
                 f,
@@ -300,9 +315,17 @@ impl StateError {
                 path,
                 owner,
                 generation,
+                expires_ms,
             } => {
                 write!(f, "checkpoint `{path}` is in use by {}", Named(owner))?;
-                generation.map_or(Ok(()), |g| write!(f, ", generation {g}"))
+                generation.map_or(Ok(()), |g| write!(f, ", generation {g}"))?;
+                expires_ms.map_or(Ok(()), |ms| {
+                    write!(
+                        f,
+                        ", its lease runs out at {} unless renewed",
+                        time_text(ms)
+                    )
+                })
             }
             Self::LeaseLost {
                 path,
@@ -320,11 +343,12 @@ impl StateError {
                 owner,
                 ..
             } => {
-                let theirs = theirs.map_or("unknown".to_string(), |g| g.to_string());
+                let shown = |g: &Option<u64>| g.map_or("unknown".to_string(), |g| g.to_string());
                 write!(
                     f,
-                    "file `{path}` was already written by generation {theirs} while generation {ours} was about to, \
-                     the lease is held by {}",
+                    "file `{path}` was already written by generation {}, this run is generation {}, the lease is held by {}",
+                    shown(theirs),
+                    shown(ours),
                     Named(owner)
                 )
             }

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The crate knows nothing of data flow: it makes bytes durable, decides what a directory means after a
-//! crash, a pure function, and refuses a second writer.
+//! crash ([`recovery`], a pure function), and refuses a second writer ([`lease`]).
 
 pub mod clock;
 pub mod codec;
@@ -20,19 +20,31 @@ pub mod envelope;
 pub mod epoch;
 pub mod error;
 pub mod fingerprint;
+pub mod lease;
 pub mod location;
+pub mod log;
 pub mod manifest;
 pub mod metadata;
 mod names;
 pub mod owner;
 pub mod plan;
+pub mod recovery;
+pub mod retention;
+pub mod snapshot;
+pub mod source_log;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use epoch::Epoch;
 pub use error::{Result, StateError};
 pub use fingerprint::{Change, Fingerprint, Incompatible, Problem, check_compatible};
+pub use lease::{Lease, LeaseOptions};
 pub use location::{CheckpointLocation, CreateOutcome, Entry};
+pub use log::{CheckpointLog, LogEpochs};
 pub use manifest::{Manifest, SnapshotRef};
 pub use metadata::Metadata;
 pub use owner::OwnerInfo;
 pub use plan::{Plan, SourceRange};
+pub use recovery::{Recovery, TornManifest};
+pub use retention::{Pruned, Retention};
+pub use snapshot::SnapshotStore;
+pub use source_log::{Logged, SourceLog};

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::ObjectStore;
 
-pub(crate) use local::LocalStore;
 pub use local::{IoHook, IoStep};
+pub(crate) use local::{LocalStore, io_error};
 pub(crate) use object::{ObjectLocation, Versioned};
 
 use crate::error::{Result, StateError};
@@ -187,6 +187,15 @@ impl CheckpointLocation {
         }
     }
 
+    /// Makes earlier deletions in `dir` survive a power cut.
+    pub(crate) fn sync(&self, dir: &str) -> Result<()> {
+        match &self.backend {
+            Backend::Local(local) => local.sync_dir(dir),
+            // A delete that an object store has answered is durable.
+            Backend::Object(_) => Ok(()),
+        }
+    }
+
     /// The location as people would write it: an absolute path or a url.
     #[must_use]
     pub fn display(&self) -> String {
@@ -246,9 +255,7 @@ impl<'a> Address<'a> {
             };
         }
         if text.starts_with("file:/") {
-            return local_of_url(text)
-                .map(Address::Local)
-                .map_err(|r| invalid(r));
+            return local_of_url(text).map(Address::Local).map_err(invalid);
         }
         match text.split_once("://") {
             Some((scheme, _)) if is_scheme(scheme) => url::Url::parse(text)

@@ -29,10 +29,8 @@ pub(crate) fn is_own_temp(name: &str) -> bool {
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let bad_segment = |s: &str| s.is_empty() || is_hidden(s) || s.chars().any(char::is_control);
     if name.split('/').any(bad_segment) {
-        return Err(StateError::InvalidLocation {
-            location: name.to_string(),
-            reason: "a name inside a checkpoint is made of non-empty segments separated by `/`, none of them hidden or temporary"
-                .to_string(),
+        return Err(StateError::InvalidName {
+            name: name.to_string(),
         });
     }
     Ok(())

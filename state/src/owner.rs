@@ -39,13 +39,18 @@ impl OwnerInfo {
 
 impl fmt::Display for OwnerInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let since = chrono::DateTime::from_timestamp_millis(self.started_ms).map_or_else(
-            || format!("{} ms", self.started_ms),
-            |time| time.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
-        );
+        let since = time_text(self.started_ms);
         let Self { id, pid, host, .. } = self;
         write!(f, "query {id} (pid {pid} on host `{host}`) since {since}")
     }
+}
+
+/// Unix milliseconds as a person reads them, in UTC.
+pub(crate) fn time_text(ms: i64) -> String {
+    chrono::DateTime::from_timestamp_millis(ms).map_or_else(
+        || format!("{ms} ms"),
+        |time| time.to_rfc3339_opts(chrono::SecondsFormat::Millis, true),
+    )
 }
 
 fn host_name() -> String {

@@ -194,6 +194,18 @@ impl LocalStore {
         sync_dir(dir)
     }
 
+    /// Syncs `dir` itself, if it is there.
+    pub(crate) fn sync_dir(&self, dir: &str) -> Result<()> {
+        let path = self.path(dir);
+        let synced = self
+            .step(IoStep::SyncDir, &path)
+            .and_then(|()| sync_dir(&path));
+        match synced {
+            Err(e) if !is_absent(&e) => Err(io_error("sync", &path, e)),
+            _ => Ok(()),
+        }
+    }
+
     /// Removes the temporary files an earlier run left below `dir`; returns how many. Only the holder of the
     /// lease may call it: anybody else's temporary files may be in use.
     pub(crate) fn remove_leftovers(&self, dir: &str) -> Result<usize> {

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Plants known faults of the epoch protocol, one at a time, and checks that a test fails for each.
+
+A fault that survives is a missing test. The faults stand in tests/seeded_faults.toml; each replaces one piece of text of one file.
+Usage: scripts/seeded_faults.py [name-part ...]    (works on a copy of the tree; needs Python 3.11 and cargo)
+"""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    wanted = sys.argv[1:]
+    faults = tomllib.loads((ROOT / "tests/seeded_faults.toml").read_text())["fault"]
+    chosen = [f for f in faults if not wanted or any(part in f["name"] for part in wanted)]
+    survived = []
+    with tempfile.TemporaryDirectory(prefix="weir-faults-") as scratch:
+        tree = pathlib.Path(scratch) / "tree"
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns("target", ".git"))
+        for fault in chosen:
+            verdict = plant(tree, fault)
+            print(f"{fault['name']}: {verdict}", flush=True)
+            if not verdict.startswith("killed"):
+                survived.append(fault["name"])
+    print(f"{len(chosen) - len(survived)} passed, {len(survived)} failed")
+    return 1 if survived else 0
+
+
+def plant(tree: pathlib.Path, fault: dict) -> str:
+    path = tree / fault["file"]
+    original = path.read_text()
+    if original.count(fault["find"]) != 1:
+        return f"STALE: its text occurs {original.count(fault['find'])} times in {fault['file']}"
+    path.write_text(original.replace(fault["find"], fault["replace"]))
+    try:
+        command = ["cargo", "test", "--workspace", "--no-fail-fast", *fault["test"].split()]
+        run = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=900)
+    except subprocess.TimeoutExpired:
+        return "killed by hanging (900 s)"
+    finally:
+        path.write_text(original)
+    if re.search(r"^error(\[|: could not compile)", run.stderr, re.M):
+        return "BROKEN: it does not compile\n" + run.stderr[-1500:]
+    killers = re.findall(r"^test (\S+) \.\.\. FAILED", run.stdout, re.M)
+    return f"killed by {', '.join(killers[:3])}" if killers else "SURVIVED"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
