@@ -11,7 +11,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow::array::{Array, BooleanArray, RecordBatch};
+use arrow::array::{BooleanArray, RecordBatch};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -65,7 +65,10 @@ impl Collector {
     /// and the parallelism. More rows than the limit may be handed over, never fewer if there are as many.
     #[must_use]
     pub fn first_rows(limit_rows: usize) -> Self {
-        Self { limit_rows: Some(limit_rows), ..Self::default() }
+        Self {
+            limit_rows: Some(limit_rows),
+            ..Self::default()
+        }
     }
 
     /// A generation starts: rows of dead generations go away, their writers can add nothing any more.
@@ -118,14 +121,22 @@ impl Collector {
         if state.generation != generation {
             return Err(WeirError::killed("the writer of a sink"));
         }
-        let staged = state.open.entry(batch.epoch).or_default().entry(subtask).or_default();
+        let staged = state
+            .open
+            .entry(batch.epoch)
+            .or_default()
+            .entry(subtask)
+            .or_default();
         staged.add(batch, self.limit_rows);
         Ok(())
     }
 
     fn written(&self, epoch: Epoch, subtask: usize) -> u64 {
         let state = self.lock();
-        let staged = state.open.get(&epoch).and_then(|subtasks| subtasks.get(&subtask));
+        let staged = state
+            .open
+            .get(&epoch)
+            .and_then(|subtasks| subtasks.get(&subtask));
         staged.map_or(0, |staged| staged.written)
     }
 
@@ -138,10 +149,15 @@ impl Collector {
         if state.done.is_some_and(|done| done >= epoch) {
             return Ok(None);
         }
-        let staged = state.open.get(&epoch).into_iter().flat_map(BTreeMap::values);
+        let staged = state
+            .open
+            .get(&epoch)
+            .into_iter()
+            .flat_map(BTreeMap::values);
         let written = staged.clone().map(|staged| staged.written).sum();
-        let mut batches: Vec<EpochBatch> =
-            staged.flat_map(|staged| staged.batches.iter().cloned()).collect();
+        let mut batches: Vec<EpochBatch> = staged
+            .flat_map(|staged| staged.batches.iter().cloned())
+            .collect();
         // Stable: batches of one origin keep the order of subtasks and of arrival.
         batches.sort_by_key(|batch| batch.origin);
         Ok(Some((batches, written)))
@@ -230,7 +246,10 @@ where
 
 /// Sum of the row counts in committables of this module's form, `{"rows": n}`.
 pub(crate) fn rows_of(committables: &[Committable]) -> u64 {
-    committables.iter().filter_map(|part| part.get("rows").and_then(Value::as_u64)).sum()
+    committables
+        .iter()
+        .filter_map(|part| part.get("rows").and_then(Value::as_u64))
+        .sum()
 }
 
 /// The rows that are part of the result after an epoch: inserts and the new values of changed rows.
@@ -259,7 +278,9 @@ fn is_withdrawal(kind: RowKind) -> bool {
 
 /// What a panic said, for an error message.
 pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned());
     text.or_else(|| payload.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a value that is not text".to_owned())
 }
@@ -275,10 +296,17 @@ mod tests {
 
     type Seen = Arc<Mutex<Vec<(u64, Vec<i64>)>>>;
 
-    fn recording(collector: &Collector, context: &SinkContext, seen: &Seen) -> Box<dyn SinkCommitter> {
+    fn recording(
+        collector: &Collector,
+        context: &SinkContext,
+        seen: &Seen,
+    ) -> Box<dyn SinkCommitter> {
         let seen = Arc::clone(seen);
         collector.committer(context, move |epoch, batches| {
-            let batches: Vec<_> = batches.iter().map(|batch| batch.rows.batch().clone()).collect();
+            let batches: Vec<_> = batches
+                .iter()
+                .map(|batch| batch.rows.batch().clone())
+                .collect();
             seen.lock().unwrap().push((epoch.0, values(&batches)));
             Box::pin(async { Ok(()) })
         })
@@ -307,7 +335,10 @@ mod tests {
         let mut committer = recording(&collector, &context, &seen);
         let committables = prepare(&mut writers, 0).await;
         assert_eq!(committables, [json!({"rows": 2}), json!({"rows": 2})]);
-        let first = committer.commit(Epoch(0), committables.clone()).await.unwrap();
+        let first = committer
+            .commit(Epoch(0), committables.clone())
+            .await
+            .unwrap();
         let second = committer.commit(Epoch(0), committables).await.unwrap();
         assert_eq!(first, CommitOutcome::Committed);
         assert_eq!(second, CommitOutcome::AlreadyCommitted);
@@ -325,11 +356,17 @@ mod tests {
         dead.write(rows(0, 0, 0, &[1])).await.unwrap();
         let new = sink_context(1, 2, OutputMode::Append, None);
         collector.open(&new);
-        assert_eq!(dead.write(rows(0, 0, 1, &[2])).await.unwrap_err().fault(), Fault::Killed);
+        assert_eq!(
+            dead.write(rows(0, 0, 1, &[2])).await.unwrap_err().fault(),
+            Fault::Killed
+        );
         let mut writers = [collector.writer(&new, 0)];
         writers[0].write(rows(0, 0, 0, &[1])).await.unwrap();
         let committables = prepare(&mut writers, 0).await;
-        recording(&collector, &new, &seen).commit(Epoch(0), committables).await.unwrap();
+        recording(&collector, &new, &seen)
+            .commit(Epoch(0), committables)
+            .await
+            .unwrap();
         assert_eq!(*seen.lock().unwrap(), [(0, vec![1])]);
     }
 
@@ -346,14 +383,26 @@ mod tests {
             let failed = calls == 1;
             Box::pin(async move {
                 assert_eq!(batches.len(), 1, "the rows are still there");
-                if failed { Err(WeirError::external("not now")) } else { Ok(()) }
+                if failed {
+                    Err(WeirError::external("not now"))
+                } else {
+                    Ok(())
+                }
             })
         });
         let committables = prepare(&mut writers, 0).await;
-        assert!(committer.commit(Epoch(0), committables.clone()).await.is_err());
+        assert!(
+            committer
+                .commit(Epoch(0), committables.clone())
+                .await
+                .is_err()
+        );
         assert_eq!(collector.done(), None);
         let outcome = committer.commit(Epoch(0), committables).await.unwrap();
-        assert_eq!((outcome, collector.done()), (CommitOutcome::Committed, Some(Epoch(0))));
+        assert_eq!(
+            (outcome, collector.done()),
+            (CommitOutcome::Committed, Some(Epoch(0)))
+        );
         // The next generation of the query replays the epoch; another query starts from nothing.
         collector.open(&sink_context(1, 2, OutputMode::Append, None));
         assert_eq!(collector.done(), Some(Epoch(0)));
@@ -367,7 +416,10 @@ mod tests {
         let context = sink_context(1, 1, OutputMode::Append, None);
         collector.open(&context);
         let mut committer = collector.committer(&context, |_, _| Box::pin(async { Ok(()) }));
-        let error = committer.commit(Epoch(0), vec![json!({"rows": 3})]).await.unwrap_err();
+        let error = committer
+            .commit(Epoch(0), vec![json!({"rows": 3})])
+            .await
+            .unwrap_err();
         assert_eq!(error.fault(), Fault::Internal);
     }
 
@@ -379,12 +431,18 @@ mod tests {
         let mut writers = [collector.writer(&context, 0)];
         for sequence in (0..60).rev() {
             let value = i64::try_from(sequence).unwrap();
-            writers[0].write(rows(0, 0, sequence, &[value; 1000])).await.unwrap();
+            writers[0]
+                .write(rows(0, 0, sequence, &[value; 1000]))
+                .await
+                .unwrap();
         }
         let committables = prepare(&mut writers, 0).await;
         assert_eq!(committables, [json!({"rows": 60_000})]);
         let (batches, written) = collector.ordered(1, Epoch(0)).unwrap().unwrap();
-        assert_eq!((written, values(&[batches[0].rows.batch().clone()])[0]), (60_000, 0));
+        assert_eq!(
+            (written, values(&[batches[0].rows.batch().clone()])[0]),
+            (60_000, 0)
+        );
         assert!(batches.len() < 20, "held {} batches", batches.len());
     }
 

@@ -39,7 +39,10 @@ impl<'a> Options<'a> {
 
     /// The text of an option.
     pub(crate) fn text(&self, name: &'static str) -> Option<&'a str> {
-        debug_assert!(self.known.contains(&name), "option '{name}' is not declared");
+        debug_assert!(
+            self.known.contains(&name),
+            "option '{name}' is not declared"
+        );
         self.values.get(name).copied()
     }
 
@@ -78,14 +81,22 @@ mod tests {
     const KNOWN: &[&str] = &["numRows", "truncate"];
 
     fn given(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
     }
 
     #[test]
     fn options_in_any_case_are_found() {
         let given = given(&[("NUMROWS", " 7 ")]);
         let options = Options::new("sink 'console'", KNOWN, &given).expect("known");
-        assert_eq!(options.parse::<u32>("numRows", "a whole number").expect("parses"), Some(7));
+        assert_eq!(
+            options
+                .parse::<u32>("numRows", "a whole number")
+                .expect("parses"),
+            Some(7)
+        );
         assert_eq!(options.text("truncate"), None);
     }
 
@@ -99,7 +110,9 @@ mod tests {
         assert!(Options::new("x", KNOWN, &given(&[("numrows", "1"), ("numRows", "1")])).is_err());
         let given = given(&[("numRows", "many")]);
         let options = Options::new("sink 'console'", KNOWN, &given).expect("known");
-        let error = options.parse::<u32>("numRows", "a whole number").expect_err("malformed");
+        let error = options
+            .parse::<u32>("numRows", "a whole number")
+            .expect_err("malformed");
         assert_eq!(
             error.message(),
             "option 'numRows' has the value 'many', allowed: a whole number"

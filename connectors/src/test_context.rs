@@ -71,26 +71,45 @@ pub(crate) fn numbers_schema() -> SchemaRef {
 
 /// Rows of [`numbers_schema`].
 pub(crate) fn numbers(values: &[i64]) -> RecordBatch {
-    RecordBatch::try_new(numbers_schema(), vec![Arc::new(Int64Array::from(values.to_vec()))])
-        .unwrap()
+    RecordBatch::try_new(
+        numbers_schema(),
+        vec![Arc::new(Int64Array::from(values.to_vec()))],
+    )
+    .unwrap()
 }
 
 /// The values of column 0 of all batches, in order.
 pub(crate) fn values(batches: &[RecordBatch]) -> Vec<i64> {
-    let columns = batches.iter().map(|batch| batch.column(0).as_primitive::<Int64Type>());
-    columns.flat_map(|column| column.values().to_vec()).collect()
+    let columns = batches
+        .iter()
+        .map(|batch| batch.column(0).as_primitive::<Int64Type>());
+    columns
+        .flat_map(|column| column.values().to_vec())
+        .collect()
 }
 
 /// Rows of `epoch`, from batch `sequence` of split `split`.
 pub(crate) fn rows(epoch: u64, split: u32, sequence: u64, values: &[i64]) -> EpochBatch {
-    let origin = Origin { split, sequence, ..Origin::default() };
-    EpochBatch { epoch: Epoch(epoch), origin, rows: Rows::inserts(numbers(values)) }
+    let origin = Origin {
+        split,
+        sequence,
+        ..Origin::default()
+    };
+    EpochBatch {
+        epoch: Epoch(epoch),
+        origin,
+        rows: Rows::inserts(numbers(values)),
+    }
 }
 
 /// Rows with kinds.
 pub(crate) fn changes(epoch: u64, values: &[i64], kinds: &[u8]) -> EpochBatch {
     let rows = Rows::with_kinds(numbers(values), UInt8Array::from(kinds.to_vec())).unwrap();
-    EpochBatch { epoch: Epoch(epoch), origin: Origin::default(), rows }
+    EpochBatch {
+        epoch: Epoch(epoch),
+        origin: Origin::default(),
+        rows,
+    }
 }
 
 /// All batches of the splits, read one after the other in pieces of at most `max_rows` rows.
@@ -123,7 +142,10 @@ impl Generation {
     pub(crate) async fn open(sink: &dyn Sink, context: &SinkContext) -> weir_runtime::Result<Self> {
         sink.open(context).await?;
         let writers = (0..context.parallelism).map(|subtask| sink.writer(context, subtask));
-        Ok(Self { writers: writers.collect::<Result<_, _>>()?, committer: sink.committer(context)? })
+        Ok(Self {
+            writers: writers.collect::<Result<_, _>>()?,
+            committer: sink.committer(context)?,
+        })
     }
 
     /// Writes to one subtask.

@@ -26,9 +26,19 @@ pub struct EpochDelivery {
 
 impl EpochDelivery {
     fn new(epoch: Epoch, rows: Vec<EpochBatch>) -> Self {
-        let kinds = rows.iter().map(|batch| batch.rows.kinds().cloned()).collect();
-        let batches = rows.into_iter().map(|batch| batch.rows.into_batch()).collect();
-        Self { epoch, batches, kinds }
+        let kinds = rows
+            .iter()
+            .map(|batch| batch.rows.kinds().cloned())
+            .collect();
+        let batches = rows
+            .into_iter()
+            .map(|batch| batch.rows.into_batch())
+            .collect();
+        Self {
+            epoch,
+            batches,
+            kinds,
+        }
     }
 }
 
@@ -51,7 +61,10 @@ impl RecipientSink {
     /// A sink that delivers to `recipient`.
     #[must_use]
     pub fn new(recipient: Recipient<EpochDelivery>) -> Self {
-        Self { recipient, collector: Collector::new() }
+        Self {
+            recipient,
+            collector: Collector::new(),
+        }
     }
 }
 
@@ -93,7 +106,10 @@ impl Sink for RecipientSink {
     fn committer(&self, context: &SinkContext) -> Result<Box<dyn SinkCommitter>> {
         let recipient = self.recipient.clone();
         Ok(self.collector.committer(context, move |epoch, batches| {
-            Box::pin(deliver(recipient.clone(), EpochDelivery::new(epoch, batches)))
+            Box::pin(deliver(
+                recipient.clone(),
+                EpochDelivery::new(epoch, batches),
+            ))
         }))
     }
 }

@@ -27,10 +27,22 @@ use crate::memory::{Buffer, Feed};
 pub fn channel(schema: SchemaRef, capacity_rows: u32) -> (ActorHandle, ActorSource) {
     let buffer = Arc::new(Buffer::new("actor source", schema));
     let capacity = capacity_rows.max(1);
-    let room = Arc::new(Semaphore::new(usize::try_from(capacity).unwrap_or(usize::MAX >> 3)));
-    let source =
-        ActorSource { feed: Feed::new(Arc::clone(&buffer)), room: Arc::clone(&room), stream: Uuid::new_v4() };
-    (ActorHandle { buffer, room, capacity }, source)
+    let room = Arc::new(Semaphore::new(
+        usize::try_from(capacity).unwrap_or(usize::MAX >> 3),
+    ));
+    let source = ActorSource {
+        feed: Feed::new(Arc::clone(&buffer)),
+        room: Arc::clone(&room),
+        stream: Uuid::new_v4(),
+    };
+    (
+        ActorHandle {
+            buffer,
+            room,
+            capacity,
+        },
+        source,
+    )
 }
 
 /// The sending side. Clones send to the same source; batches of one sender arrive in the order it sent them.
@@ -70,7 +82,9 @@ impl ActorHandle {
     /// If the columns do not fit, the handle was closed or the query is gone.
     pub async fn send(&self, batch: RecordBatch) -> Result<()> {
         let batch = self.buffer.conform(batch)?;
-        let room = Arc::clone(&self.room).acquire_many_owned(self.size(&batch)).await;
+        let room = Arc::clone(&self.room)
+            .acquire_many_owned(self.size(&batch))
+            .await;
         self.accept(batch, room.map_err(|_| closed())?)
     }
 
@@ -83,9 +97,10 @@ impl ActorHandle {
         match Arc::clone(&self.room).try_acquire_many_owned(self.size(&batch)) {
             Ok(room) => Ok(self.accept(batch, room)?),
             Err(TryAcquireError::Closed) => Err(closed().into()),
-            Err(TryAcquireError::NoPermits) => {
-                Err(TrySendError::Full { batch, capacity_rows: self.capacity })
-            }
+            Err(TryAcquireError::NoPermits) => Err(TrySendError::Full {
+                batch,
+                capacity_rows: self.capacity,
+            }),
         }
     }
 
@@ -108,7 +123,9 @@ impl ActorHandle {
 
     /// Room a batch takes: its rows, but never more than there is, and something even without rows.
     fn size(&self, batch: &RecordBatch) -> u32 {
-        u32::try_from(batch.num_rows()).unwrap_or(u32::MAX).clamp(1, self.capacity)
+        u32::try_from(batch.num_rows())
+            .unwrap_or(u32::MAX)
+            .clamp(1, self.capacity)
     }
 
     fn accept(&self, batch: RecordBatch, room: OwnedSemaphorePermit) -> Result<()> {
@@ -117,7 +134,9 @@ impl ActorHandle {
 }
 
 fn closed() -> WeirError {
-    WeirError::config("the actor source takes no more batches: its handle was closed or its query is gone")
+    WeirError::config(
+        "the actor source takes no more batches: its handle was closed or its query is gone",
+    )
 }
 
 /// Reads what is sent through the [`ActorHandle`]. It ends with its query; a later query needs a new channel.
@@ -156,7 +175,10 @@ impl ActorSource {
 
     /// Where an offset is in this channel; `None` if it belongs to an earlier one.
     fn here(&self, offset: &Offset) -> Result<Option<u64>> {
-        let stream = offset.get("stream").and_then(Value::as_str).map(Uuid::try_parse);
+        let stream = offset
+            .get("stream")
+            .and_then(Value::as_str)
+            .map(Uuid::try_parse);
         match (stream, offset.get("batches").and_then(Value::as_u64)) {
             (Some(Ok(stream)), Some(batches)) => Ok((stream == self.stream).then_some(batches)),
             _ => Err(WeirError::new(
@@ -170,7 +192,11 @@ impl ActorSource {
 
     /// Where reading goes on after an offset: after an offset of an earlier channel at the beginning of this one.
     fn start(&self, offset: Option<&Offset>) -> Result<u64> {
-        Ok(offset.map(|offset| self.here(offset)).transpose()?.flatten().unwrap_or(0))
+        Ok(offset
+            .map(|offset| self.here(offset))
+            .transpose()?
+            .flatten()
+            .unwrap_or(0))
     }
 }
 
@@ -204,7 +230,11 @@ impl Source for ActorSource {
     ) -> Result<Option<Offset>> {
         let from = self.start(start)?;
         let end = self.feed.end_after(from, admission)?;
-        Ok(if end == from { start.cloned() } else { Some(self.offset(end)) })
+        Ok(if end == from {
+            start.cloned()
+        } else {
+            Some(self.offset(end))
+        })
     }
 
     async fn fix_end(&mut self) -> Result<()> {

@@ -22,11 +22,18 @@ use crate::test_context::{
 
 async fn open(source: &mut ActorSource, committed: Option<Offset>) {
     let clock = Arc::new(ManualClock::new(0));
-    source.open(source_context(&checkpoint(), &clock, committed)).await.unwrap();
+    source
+        .open(source_context(&checkpoint(), &clock, committed))
+        .await
+        .unwrap();
 }
 
 async fn next(source: &mut ActorSource, start: Option<&Offset>) -> Offset {
-    source.latest(start, Admission::Limited).await.unwrap().unwrap()
+    source
+        .latest(start, Admission::Limited)
+        .await
+        .unwrap()
+        .unwrap()
 }
 
 async fn rows_of(source: &mut ActorSource, start: Option<&Offset>, end: &Offset) -> Vec<i64> {
@@ -41,10 +48,17 @@ async fn actor_source_full_makes_senders_wait_until_rows_are_committed() {
     open(&mut source, None).await;
     handle.send(numbers(&[1, 2])).await.unwrap();
     handle.try_send(numbers(&[3])).unwrap();
-    let Err(TrySendError::Full { batch, capacity_rows }) = handle.try_send(numbers(&[])) else {
+    let Err(TrySendError::Full {
+        batch,
+        capacity_rows,
+    }) = handle.try_send(numbers(&[]))
+    else {
         panic!("even a batch without rows needs room");
     };
-    assert_eq!((batch.num_rows(), capacity_rows, handle.rows_waiting()), (0, 3, 3));
+    assert_eq!(
+        (batch.num_rows(), capacity_rows, handle.rows_waiting()),
+        (0, 3, 3)
+    );
     let waiting = tokio::spawn({
         let handle = handle.clone();
         async move { handle.send(numbers(&[4, 5, 6, 7, 8])).await }
@@ -56,8 +70,15 @@ async fn actor_source_full_makes_senders_wait_until_rows_are_committed() {
     source.committed(Epoch(0), &end).await.unwrap();
     waiting.await.unwrap().unwrap();
     let second = next(&mut source, Some(&end)).await;
-    assert_eq!(rows_of(&mut source, Some(&end), &second).await, [4, 5, 6, 7, 8]);
-    assert_eq!(handle.rows_waiting(), 5, "an oversize batch is admitted alone");
+    assert_eq!(
+        rows_of(&mut source, Some(&end), &second).await,
+        [4, 5, 6, 7, 8]
+    );
+    assert_eq!(
+        handle.rows_waiting(),
+        5,
+        "an oversize batch is admitted alone"
+    );
 }
 
 #[tokio::test]
@@ -71,7 +92,13 @@ async fn actor_source_next_generation_replays_what_was_not_committed() {
     source.committed(Epoch(0), &first).await.unwrap();
     open(&mut source, Some(first.clone())).await;
     assert_eq!(rows_of(&mut source, Some(&first), &second).await, [2]);
-    assert_eq!(source.latest(Some(&second), Admission::Limited).await.unwrap(), Some(second));
+    assert_eq!(
+        source
+            .latest(Some(&second), Admission::Limited)
+            .await
+            .unwrap(),
+        Some(second)
+    );
 }
 
 #[tokio::test]
@@ -87,11 +114,18 @@ async fn actor_source_of_a_new_process_goes_on_and_replays_lost_rows_as_none() {
     let (new, mut source) = channel(numbers_schema(), 100);
     new.send(numbers(&[3])).await.unwrap();
     open(&mut source, Some(committed.clone())).await;
-    assert!(rows_of(&mut source, Some(&committed), &planned).await.is_empty());
+    assert!(
+        rows_of(&mut source, Some(&committed), &planned)
+            .await
+            .is_empty()
+    );
     source.committed(Epoch(1), &planned).await.unwrap();
     let end = next(&mut source, Some(&planned)).await;
     assert_eq!(rows_of(&mut source, Some(&planned), &end).await, [3]);
-    let foreign = source.latest(Some(&json!(3)), Admission::Limited).await.unwrap_err();
+    let foreign = source
+        .latest(Some(&json!(3)), Admission::Limited)
+        .await
+        .unwrap_err();
     assert_eq!(foreign.fault(), Fault::Checkpoint);
 }
 
@@ -107,9 +141,16 @@ async fn actor_handle_closed_or_without_query_refuses() {
     tokio::task::yield_now().await;
     handle.close();
     assert_eq!(waiting.await.unwrap().unwrap_err().fault(), Fault::Config);
-    assert!(matches!(handle.try_send(numbers(&[3])), Err(TrySendError::Refused(_))));
+    assert!(matches!(
+        handle.try_send(numbers(&[3])),
+        Err(TrySendError::Refused(_))
+    ));
     let end = next(&mut source, None).await;
-    assert_eq!(rows_of(&mut source, None, &end).await, [1], "what was accepted is still read");
+    assert_eq!(
+        rows_of(&mut source, None, &end).await,
+        [1],
+        "what was accepted is still read"
+    );
 
     let (handle, source) = channel(numbers_schema(), 1);
     drop(source);
@@ -122,7 +163,10 @@ async fn actor_handle_refuses_other_columns() {
     let other = RecordBatch::new_empty(Arc::new(Schema::empty()));
     let error = handle.send(other).await.unwrap_err();
     assert_eq!(error.fault(), Fault::Data);
-    assert!(error.message().contains("does not fit the actor source"), "{error}");
+    assert!(
+        error.message().contains("does not fit the actor source"),
+        "{error}"
+    );
 }
 
 #[actix::test]
@@ -130,11 +174,19 @@ async fn feed_actor_answers_when_the_query_has_accepted() {
     let (handle, mut source) = channel(numbers_schema(), 2);
     open(&mut source, None).await;
     let address = FeedActor::new(handle.clone()).start();
-    address.send(SendBatch(numbers(&[1, 2]))).await.unwrap().unwrap();
+    address
+        .send(SendBatch(numbers(&[1, 2])))
+        .await
+        .unwrap()
+        .unwrap();
     let third = address.send(SendBatch(numbers(&[3])));
     let fourth = address.send(SendBatch(numbers(&[4])));
     let mut both = Box::pin(async move { (third.await, fourth.await) });
-    assert!(tokio::time::timeout(Duration::from_millis(30), &mut both).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(30), &mut both)
+            .await
+            .is_err()
+    );
     let end = next(&mut source, None).await;
     source.committed(Epoch(0), &end).await.unwrap();
     let (third, fourth) = both.await;
@@ -143,7 +195,13 @@ async fn feed_actor_answers_when_the_query_has_accepted() {
     let second = next(&mut source, Some(&end)).await;
     assert_eq!(rows_of(&mut source, Some(&end), &second).await, [3, 4]);
     handle.close();
-    assert!(address.send(SendBatch(numbers(&[5]))).await.unwrap().is_err());
+    assert!(
+        address
+            .send(SendBatch(numbers(&[5])))
+            .await
+            .unwrap()
+            .is_err()
+    );
 }
 
 type Deliveries = Arc<Mutex<Vec<(u64, Vec<i64>)>>>;
@@ -169,7 +227,10 @@ impl Handler<EpochDelivery> for Receiver {
         let deliveries = Arc::clone(&self.deliveries);
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(5)).await;
-            deliveries.lock().unwrap().push((epoch, values(&delivery.batches)));
+            deliveries
+                .lock()
+                .unwrap()
+                .push((epoch, values(&delivery.batches)));
             Ok(())
         })
     }
@@ -178,7 +239,11 @@ impl Handler<EpochDelivery> for Receiver {
 #[actix::test]
 async fn recipient_sink_delivers_whole_epochs_and_waits_for_the_answer() {
     let deliveries = Deliveries::default();
-    let receiver = Receiver { deliveries: Arc::clone(&deliveries), fail_at: Some(2) }.start();
+    let receiver = Receiver {
+        deliveries: Arc::clone(&deliveries),
+        fail_at: Some(2),
+    }
+    .start();
     let sink = RecipientSink::new(receiver.recipient());
     let context = sink_context(1, 1, OutputMode::Append, None);
     let mut generation = Generation::open(&sink, &context).await.unwrap();
@@ -197,7 +262,10 @@ async fn recipient_sink_delivers_whole_epochs_and_waits_for_the_answer() {
     assert_eq!(refused.message(), "no more");
     let gone = generation.epoch(3, vec![]).await.unwrap_err();
     assert_eq!(gone.fault(), Fault::Config);
-    assert_eq!(gone.message(), "epoch 3 cannot be delivered: the receiving actor is gone");
+    assert_eq!(
+        gone.message(),
+        "epoch 3 cannot be delivered: the receiving actor is gone"
+    );
     assert_eq!(deliveries.lock().unwrap().len(), 2);
     assert_eq!(sink.delivery(), Delivery::AtLeastOnce);
 }

@@ -22,24 +22,34 @@ pub struct ShowOptions {
     pub truncate: usize,
     /// One line per value instead of one per row.
     pub vertical: bool,
-    zone: Option<Tz>,
+    /// Zone in which timestamps (not `TIMESTAMP_NTZ`) are shown; `None` is UTC.
+    pub time_zone: Option<Tz>,
 }
 
 impl Default for ShowOptions {
     /// Spark's: 20 rows, 20 characters, a row per line; timestamps in UTC.
     fn default() -> Self {
-        Self { num_rows: 20, truncate: 20, vertical: false, zone: None }
+        Self {
+            num_rows: 20,
+            truncate: 20,
+            vertical: false,
+            time_zone: None,
+        }
     }
 }
 
 impl ShowOptions {
-    /// The zone in which timestamps (not `TIMESTAMP_NTZ`) are shown: `UTC`, `Europe/Rome`, `+02:00`.
+    /// The same with the zone of this name: `UTC`, `Europe/Rome`, `+02:00`.
     ///
     /// # Errors
     /// If there is no such zone.
     pub fn with_time_zone(mut self, zone: &str) -> Result<Self> {
-        let parsed = if matches!(zone, "Z" | "GMT") { Ok(None) } else { zone.parse().map(Some) };
-        self.zone = parsed.map_err(|_| {
+        let parsed = if matches!(zone, "Z" | "GMT") {
+            Ok(None)
+        } else {
+            zone.parse().map(Some)
+        };
+        self.time_zone = parsed.map_err(|_| {
             WeirError::config(format!(
                 "time zone '{zone}' is unknown, allowed: names such as Europe/Rome and offsets such as +02:00"
             ))
@@ -58,7 +68,11 @@ pub fn show_string(
     batches: &[RecordBatch],
     options: &ShowOptions,
 ) -> Result<String> {
-    let header = schema.fields().iter().map(|field| escaped(field.name()).into_owned()).collect();
+    let header = schema
+        .fields()
+        .iter()
+        .map(|field| escaped(field.name()).into_owned())
+        .collect();
     let rows = cells(batches, options)?;
     let total: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let mut out = String::new();
@@ -79,8 +93,11 @@ fn cells(batches: &[RecordBatch], options: &ShowOptions) -> Result<Vec<Vec<Strin
     let mut rows = Vec::new();
     for batch in batches {
         let wanted = batch.num_rows().min(options.num_rows - rows.len());
-        let columns: Vec<_> =
-            batch.columns().iter().map(|array| ValueText::new(array.as_ref(), options.zone)).collect();
+        let columns: Vec<_> = batch
+            .columns()
+            .iter()
+            .map(|array| ValueText::new(array.as_ref(), options.time_zone))
+            .collect();
         for row in 0..wanted {
             let texts = columns.iter().map(|column| column.text(row));
             let cells = texts.map(|text| Ok(cut(&escaped(&text?), options.truncate).into_owned()));
@@ -120,7 +137,11 @@ fn cut(text: &str, most: usize) -> Cow<'_, str> {
     if most == 0 || utf16_len(text) <= most {
         return Cow::Borrowed(text);
     }
-    let (keep, dots) = if most < 4 { (most, "") } else { (most - 3, "...") };
+    let (keep, dots) = if most < 4 {
+        (most, "")
+    } else {
+        (most - 3, "...")
+    };
     let mut units = 0;
     let kept = text.chars().take_while(|c| {
         units += c.len_utf16();
@@ -135,7 +156,9 @@ fn utf16_len(text: &str) -> usize {
 
 /// Columns a text takes on a terminal as Spark counts them: UTF-16 units, and one more for every wide character.
 fn width(text: &str) -> usize {
-    text.chars().map(|c| c.len_utf16() + usize::from(is_wide(c))).sum()
+    text.chars()
+        .map(|c| c.len_utf16() + usize::from(is_wide(c)))
+        .sum()
 }
 
 /// East Asian wide and fullwidth blocks of the basic plane, the ones Spark knows.
@@ -147,21 +170,29 @@ fn is_wide(c: char) -> bool {
 
 fn push_padded(out: &mut String, text: &str, to_width: usize, right: bool) {
     let blanks = " ".repeat(to_width.saturating_sub(width(text)));
-    let (before, after) = if right { (blanks.as_str(), "") } else { ("", blanks.as_str()) };
+    let (before, after) = if right {
+        (blanks.as_str(), "")
+    } else {
+        ("", blanks.as_str())
+    };
     out.extend([before, text, after]);
 }
 
 fn push_table(out: &mut String, header: Vec<String>, rows: &[Vec<String>], right: bool) {
     let mut widths = vec![MIN_WIDTH; header.len()];
     for row in rows.iter().chain([&header]) {
-        widths.iter_mut().zip(row).for_each(|(most, cell)| *most = width(cell).max(*most));
+        widths
+            .iter_mut()
+            .zip(row)
+            .for_each(|(most, cell)| *most = width(cell).max(*most));
     }
     let rules: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
     let rule = format!("+{}+\n", rules.join("+"));
     out.push_str(&rule);
     push_line(out, &header, &widths, right);
     out.push_str(&rule);
-    rows.iter().for_each(|row| push_line(out, row, &widths, right));
+    rows.iter()
+        .for_each(|row| push_line(out, row, &widths, right));
     out.push_str(&rule);
 }
 
@@ -179,7 +210,11 @@ fn push_line(out: &mut String, cells: &[String], widths: &[usize], right: bool) 
 /// `-RECORD 0---` and a line `name | value` for each column.
 fn push_records(out: &mut String, header: Vec<String>, rows: &[Vec<String>]) {
     let widest = |cells: &mut dyn Iterator<Item = &String>| {
-        cells.map(|cell| width(cell)).max().unwrap_or(0).max(MIN_WIDTH)
+        cells
+            .map(|cell| width(cell))
+            .max()
+            .unwrap_or(0)
+            .max(MIN_WIDTH)
     };
     let names = widest(&mut header.iter());
     let values = widest(&mut rows.iter().flatten());

@@ -35,12 +35,15 @@ fn push_finite<F: LowerExp + FromStr + PartialEq + Copy>(out: &mut String, value
     let text = scientific(value);
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
-    let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |rest| ("-", rest));
+    let (sign, mantissa) = mantissa
+        .strip_prefix('-')
+        .map_or(("", mantissa), |rest| ("-", rest));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     out.push_str(sign);
     if whole != "0" && !(-3..7).contains(&exponent) {
         let fraction = if fraction.is_empty() { "0" } else { fraction };
-        write!(out, "{whole}.{fraction}E{exponent}").expect("invariant: writing to a string cannot fail");
+        write!(out, "{whole}.{fraction}E{exponent}")
+            .expect("invariant: writing to a string cannot fail");
         return;
     }
     push_plain(out, &format!("{whole}{fraction}"), exponent);
@@ -123,9 +126,12 @@ mod tests {
 
     #[test]
     fn floats_have_the_digits_of_32_bits() {
-        for (value, text) in
-            [(0.1_f32, "0.1"), (1e7, "1.0E7"), (16_777_216.0, "1.6777216E7"), (1e-45, "1.4E-45")]
-        {
+        for (value, text) in [
+            (0.1_f32, "0.1"),
+            (1e7, "1.0E7"),
+            (16_777_216.0, "1.6777216E7"),
+            (1e-45, "1.4E-45"),
+        ] {
             assert_eq!(float(value), text);
         }
     }

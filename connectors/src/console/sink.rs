@@ -67,7 +67,9 @@ impl Default for ConsoleSink {
 
 impl fmt::Debug for ConsoleSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConsoleSink").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("ConsoleSink")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }
 
@@ -77,7 +79,11 @@ impl ConsoleSink {
     pub fn new() -> Self {
         let options = ShowOptions::default();
         let collector = Collector::first_rows(options.num_rows + 1);
-        Self { options, output: Arc::new(Mutex::new(std::io::stdout())), collector }
+        Self {
+            options,
+            output: Arc::new(Mutex::new(std::io::stdout())),
+            collector,
+        }
     }
 
     /// From Spark's options: `numRows` (20) and `truncate` (`true`, `false`, or a number of characters). Names in any
@@ -139,7 +145,11 @@ fn print(
     batches: &[EpochBatch],
 ) -> Result<()> {
     let with_kinds = batches.iter().any(|batch| withdraws(&batch.rows));
-    let schema = if with_kinds { schema_with_kinds(schema) } else { Arc::clone(schema) };
+    let schema = if with_kinds {
+        schema_with_kinds(schema)
+    } else {
+        Arc::clone(schema)
+    };
     let rows = batches.iter().map(|batch| match with_kinds {
         true => rows_with_kinds(&schema, &batch.rows),
         false => Ok(batch.rows.batch().clone()),
@@ -148,7 +158,8 @@ fn print(
     let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
     let written = writeln!(output, "{RULE}\nBatch: {epoch}\n{RULE}\n{table}");
     written.and_then(|()| output.flush()).map_err(|error| {
-        WeirError::external(format!("the console sink cannot write epoch {epoch}")).with_source(error)
+        WeirError::external(format!("the console sink cannot write epoch {epoch}"))
+            .with_source(error)
     })
 }
 
@@ -178,7 +189,10 @@ impl Sink for ConsoleSink {
             TRUNCATE => "true".to_owned(),
             characters => characters.to_string(),
         };
-        format!("ConsoleSink[numRows={}, truncate={truncate}]", self.options.num_rows)
+        format!(
+            "ConsoleSink[numRows={}, truncate={truncate}]",
+            self.options.num_rows
+        )
     }
 
     fn delivery(&self) -> Delivery {

@@ -35,7 +35,11 @@ fn civil(days: i64) -> (i64, i64, i64) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
     (era * 400 + year_of_era + i64::from(month <= 2), month, day)
 }
 
@@ -44,16 +48,30 @@ pub(super) fn push_timestamp(out: &mut String, micros: i64, zone: Option<Tz>) {
     let seconds = micros.div_euclid(MICROS_PER_SECOND) + offset_seconds(micros, zone);
     push_date(out, seconds.div_euclid(SECONDS_PER_DAY));
     out.push(' ');
-    push_clock(out, seconds.rem_euclid(SECONDS_PER_DAY), micros.rem_euclid(MICROS_PER_SECOND));
+    push_clock(
+        out,
+        seconds.rem_euclid(SECONDS_PER_DAY),
+        micros.rem_euclid(MICROS_PER_SECOND),
+    );
 }
 
 /// Seconds that local time is ahead of UTC.
 fn offset_seconds(micros: i64, zone: Option<Tz>) -> i64 {
     let Some(zone) = zone else { return 0 };
     // Outside of the calendar's range the offset at its end holds.
-    let end = if micros < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
-    let instant = DateTime::from_timestamp_micros(micros).unwrap_or(end).naive_utc();
-    i64::from(zone.offset_from_utc_datetime(&instant).fix().local_minus_utc())
+    let end = if micros < 0 {
+        DateTime::<Utc>::MIN_UTC
+    } else {
+        DateTime::<Utc>::MAX_UTC
+    };
+    let instant = DateTime::from_timestamp_micros(micros)
+        .unwrap_or(end)
+        .naive_utc();
+    i64::from(
+        zone.offset_from_utc_datetime(&instant)
+            .fix()
+            .local_minus_utc(),
+    )
 }
 
 /// Appends `09:05:00.25`; no more digits of the fraction than needed.
@@ -78,8 +96,16 @@ pub(super) fn push_day_time(out: &mut String, micros: i64) {
     let day = SECONDS_PER_DAY.unsigned_abs();
     let (days, rest) = (seconds / day, seconds % day);
     let (hours, minutes) = (rest / 3600, rest / 60 % 60);
-    write!(out, "INTERVAL '{sign}{days} {hours:02}:{minutes:02}:{:02}", rest % 60).expect(WRITES);
-    push_fraction(out, micros.unsigned_abs() % MICROS_PER_SECOND.unsigned_abs());
+    write!(
+        out,
+        "INTERVAL '{sign}{days} {hours:02}:{minutes:02}:{:02}",
+        rest % 60
+    )
+    .expect(WRITES);
+    push_fraction(
+        out,
+        micros.unsigned_abs() % MICROS_PER_SECOND.unsigned_abs(),
+    );
     out.push_str("' DAY TO SECOND");
 }
 
@@ -87,7 +113,13 @@ pub(super) fn push_day_time(out: &mut String, micros: i64) {
 pub(super) fn push_year_month(out: &mut String, months: i32) {
     let sign = if months < 0 { "-" } else { "" };
     let months = months.unsigned_abs();
-    write!(out, "INTERVAL '{sign}{}-{}' YEAR TO MONTH", months / 12, months % 12).expect(WRITES);
+    write!(
+        out,
+        "INTERVAL '{sign}{}-{}' YEAR TO MONTH",
+        months / 12,
+        months % 12
+    )
+    .expect(WRITES);
 }
 
 #[cfg(test)]
@@ -119,18 +151,36 @@ mod tests {
     #[test]
     fn timestamps_follow_the_zone_and_show_only_the_digits_they_need() {
         let micros = 1_767_225_607_500_000;
-        assert_eq!(text(|out| push_timestamp(out, micros, None)), "2026-01-01 00:00:07.5");
+        assert_eq!(
+            text(|out| push_timestamp(out, micros, None)),
+            "2026-01-01 00:00:07.5"
+        );
         let rome = "Europe/Rome".parse().ok();
-        assert_eq!(text(|out| push_timestamp(out, micros, rome)), "2026-01-01 01:00:07.5");
-        assert_eq!(text(|out| push_timestamp(out, -1, None)), "1969-12-31 23:59:59.999999");
+        assert_eq!(
+            text(|out| push_timestamp(out, micros, rome)),
+            "2026-01-01 01:00:07.5"
+        );
+        assert_eq!(
+            text(|out| push_timestamp(out, -1, None)),
+            "1969-12-31 23:59:59.999999"
+        );
         assert!(text(|out| push_timestamp(out, i64::MAX, rome)).starts_with("+294247-01-10"));
     }
 
     #[test]
     fn intervals_are_written_as_ansi_literals() {
         let micros = 93_784_500_000;
-        assert_eq!(text(|out| push_day_time(out, micros)), "INTERVAL '1 02:03:04.5' DAY TO SECOND");
-        assert_eq!(text(|out| push_day_time(out, -1_000_000)), "INTERVAL '-0 00:00:01' DAY TO SECOND");
-        assert_eq!(text(|out| push_year_month(out, -14)), "INTERVAL '-1-2' YEAR TO MONTH");
+        assert_eq!(
+            text(|out| push_day_time(out, micros)),
+            "INTERVAL '1 02:03:04.5' DAY TO SECOND"
+        );
+        assert_eq!(
+            text(|out| push_day_time(out, -1_000_000)),
+            "INTERVAL '-0 00:00:01' DAY TO SECOND"
+        );
+        assert_eq!(
+            text(|out| push_year_month(out, -14)),
+            "INTERVAL '-1-2' YEAR TO MONTH"
+        );
     }
 }

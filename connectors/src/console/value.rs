@@ -59,14 +59,26 @@ impl<'a> ValueText<'a> {
             DataType::Binary => push_bytes(out, array.as_binary::<i32>().value(row)),
             DataType::LargeBinary => push_bytes(out, array.as_binary::<i64>().value(row)),
             DataType::BinaryView => push_bytes(out, array.as_binary_view().value(row)),
-            DataType::FixedSizeBinary(_) => push_bytes(out, array.as_fixed_size_binary().value(row)),
-            DataType::Float16 => push_f32(out, array.as_primitive::<Float16Type>().value(row).to_f32()),
+            DataType::FixedSizeBinary(_) => {
+                push_bytes(out, array.as_fixed_size_binary().value(row))
+            }
+            DataType::Float16 => {
+                push_f32(out, array.as_primitive::<Float16Type>().value(row).to_f32())
+            }
             DataType::Float32 => push_f32(out, array.as_primitive::<Float32Type>().value(row)),
             DataType::Float64 => push_f64(out, array.as_primitive::<Float64Type>().value(row)),
-            DataType::Decimal32(..) => out.push_str(&array.as_primitive::<Decimal32Type>().value_as_string(row)),
-            DataType::Decimal64(..) => out.push_str(&array.as_primitive::<Decimal64Type>().value_as_string(row)),
-            DataType::Decimal128(..) => out.push_str(&array.as_primitive::<Decimal128Type>().value_as_string(row)),
-            DataType::Decimal256(..) => out.push_str(&array.as_primitive::<Decimal256Type>().value_as_string(row)),
+            DataType::Decimal32(..) => {
+                out.push_str(&array.as_primitive::<Decimal32Type>().value_as_string(row))
+            }
+            DataType::Decimal64(..) => {
+                out.push_str(&array.as_primitive::<Decimal64Type>().value_as_string(row))
+            }
+            DataType::Decimal128(..) => {
+                out.push_str(&array.as_primitive::<Decimal128Type>().value_as_string(row))
+            }
+            DataType::Decimal256(..) => {
+                out.push_str(&array.as_primitive::<Decimal256Type>().value_as_string(row))
+            }
             _ => return false,
         }
         true
@@ -76,27 +88,49 @@ impl<'a> ValueText<'a> {
     fn push_time(&self, out: &mut String, row: usize) -> Result<bool> {
         let array = self.array;
         match array.data_type() {
-            DataType::Date32 => push_date(out, array.as_primitive::<Date32Type>().value(row).into()),
+            DataType::Date32 => {
+                push_date(out, array.as_primitive::<Date32Type>().value(row).into())
+            }
             DataType::Date64 => {
-                push_date(out, array.as_primitive::<Date64Type>().value(row).div_euclid(MILLIS_PER_DAY));
+                push_date(
+                    out,
+                    array
+                        .as_primitive::<Date64Type>()
+                        .value(row)
+                        .div_euclid(MILLIS_PER_DAY),
+                );
             }
             DataType::Timestamp(_, zone) => {
                 let target = DataType::Timestamp(TimeUnit::Microsecond, zone.clone());
                 let micros = self.cast(row, &target)?;
                 let shown_in = zone.as_ref().and(self.zone);
-                push_timestamp(out, micros.as_primitive::<TimestampMicrosecondType>().value(0), shown_in);
+                push_timestamp(
+                    out,
+                    micros.as_primitive::<TimestampMicrosecondType>().value(0),
+                    shown_in,
+                );
             }
             DataType::Time32(_) | DataType::Time64(_) => {
                 let micros = self.cast(row, &DataType::Time64(TimeUnit::Microsecond))?;
                 let micros = micros.as_primitive::<Time64MicrosecondType>().value(0);
-                push_clock(out, micros.div_euclid(MICROS_PER_SECOND), micros.rem_euclid(MICROS_PER_SECOND));
+                push_clock(
+                    out,
+                    micros.div_euclid(MICROS_PER_SECOND),
+                    micros.rem_euclid(MICROS_PER_SECOND),
+                );
             }
             DataType::Duration(_) => {
                 let micros = self.cast(row, &DataType::Duration(TimeUnit::Microsecond))?;
-                push_day_time(out, micros.as_primitive::<DurationMicrosecondType>().value(0));
+                push_day_time(
+                    out,
+                    micros.as_primitive::<DurationMicrosecondType>().value(0),
+                );
             }
             DataType::Interval(IntervalUnit::YearMonth) => {
-                push_year_month(out, array.as_primitive::<IntervalYearMonthType>().value(row));
+                push_year_month(
+                    out,
+                    array.as_primitive::<IntervalYearMonthType>().value(row),
+                );
             }
             _ => return Ok(false),
         }
@@ -115,8 +149,12 @@ impl<'a> ValueText<'a> {
             DataType::List(_) => self.push_items(out, &array.as_list::<i32>().value(row)),
             DataType::LargeList(_) => self.push_items(out, &array.as_list::<i64>().value(row)),
             DataType::ListView(_) => self.push_items(out, &array.as_list_view::<i32>().value(row)),
-            DataType::LargeListView(_) => self.push_items(out, &array.as_list_view::<i64>().value(row)),
-            DataType::FixedSizeList(..) => self.push_items(out, &array.as_fixed_size_list().value(row)),
+            DataType::LargeListView(_) => {
+                self.push_items(out, &array.as_list_view::<i64>().value(row))
+            }
+            DataType::FixedSizeList(..) => {
+                self.push_items(out, &array.as_fixed_size_list().value(row))
+            }
             DataType::Struct(_) => {
                 let columns = array.as_struct().columns().iter();
                 let fields: Vec<_> = columns.map(|column| self.of(column.as_ref())).collect();
@@ -144,7 +182,9 @@ impl<'a> ValueText<'a> {
             }
             _ => {
                 let options = FormatOptions::new().with_null(NULL);
-                let text = ArrayFormatter::try_new(array, &options)?.value(row).try_to_string()?;
+                let text = ArrayFormatter::try_new(array, &options)?
+                    .value(row)
+                    .try_to_string()?;
                 out.push_str(&text);
                 Ok(())
             }
@@ -160,7 +200,10 @@ impl<'a> ValueText<'a> {
     }
 
     fn of<'b>(&self, array: &'b dyn Array) -> ValueText<'b> {
-        ValueText { array, zone: self.zone }
+        ValueText {
+            array,
+            zone: self.zone,
+        }
     }
 }
 

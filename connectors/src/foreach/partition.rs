@@ -19,8 +19,17 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    pub(super) fn new(id: usize, writer: Box<dyn ForeachWriter>, turn: OwnedMutexGuard<()>) -> Self {
-        Self { id, writer, open: None, _turn: turn }
+    pub(super) fn new(
+        id: usize,
+        writer: Box<dyn ForeachWriter>,
+        turn: OwnedMutexGuard<()>,
+    ) -> Self {
+        Self {
+            id,
+            writer,
+            open: None,
+            _turn: turn,
+        }
     }
 
     /// Takes rows of an epoch; opens the epoch with the first.
@@ -52,13 +61,18 @@ impl Partition {
     }
 
     fn ensure_open(&mut self, epoch: Epoch) -> Result<bool> {
-        if let Some((open, wanted)) = self.open.filter(|(open, _)| *open == epoch) {
-            debug_assert_eq!(open, epoch);
-            return Ok(wanted);
+        match self.open {
+            Some((open, wanted)) if open == epoch => return Ok(wanted),
+            Some((open, _)) => {
+                let message = format!("rows of epoch {epoch} while epoch {open} is not complete");
+                return Err(WeirError::internal(message));
+            }
+            None => {}
         }
         let (id, writer) = (self.id, &mut self.writer);
         let opened = guarded("open", || writer.open(id, epoch));
-        let wanted = opened.map_err(|error| error.at_position(format!("epoch {epoch}, partition {id}")))?;
+        let wanted =
+            opened.map_err(|error| error.at_position(format!("epoch {epoch}, partition {id}")))?;
         self.open = Some((epoch, wanted));
         Ok(wanted)
     }

@@ -74,11 +74,15 @@ impl<'a> RowRef<'a> {
     /// # Errors
     /// No such column, another type.
     pub fn i64(&self, column: &str) -> Result<Option<i64>> {
-        self.get(column, "an integer of at most 64 bits", |array, row| match array.data_type() {
-            DataType::Int64 => Some(array.as_primitive::<Int64Type>().value(row)),
-            DataType::UInt32 => Some(array.as_primitive::<UInt32Type>().value(row).into()),
-            _ => small_integer(array, row),
-        })
+        self.get(
+            column,
+            "an integer of at most 64 bits",
+            |array, row| match array.data_type() {
+                DataType::Int64 => Some(array.as_primitive::<Int64Type>().value(row)),
+                DataType::UInt32 => Some(array.as_primitive::<UInt32Type>().value(row).into()),
+                _ => small_integer(array, row),
+            },
+        )
     }
 
     /// A FLOAT or DOUBLE.
@@ -86,10 +90,12 @@ impl<'a> RowRef<'a> {
     /// # Errors
     /// No such column, another type.
     pub fn f64(&self, column: &str) -> Result<Option<f64>> {
-        self.get(column, "FLOAT or DOUBLE", |array, row| match array.data_type() {
-            DataType::Float32 => Some(array.as_primitive::<Float32Type>().value(row).into()),
-            DataType::Float64 => Some(array.as_primitive::<Float64Type>().value(row)),
-            _ => None,
+        self.get(column, "FLOAT or DOUBLE", |array, row| {
+            match array.data_type() {
+                DataType::Float32 => Some(array.as_primitive::<Float32Type>().value(row).into()),
+                DataType::Float64 => Some(array.as_primitive::<Float64Type>().value(row)),
+                _ => None,
+            }
         })
     }
 
@@ -126,7 +132,9 @@ impl<'a> RowRef<'a> {
     /// No such column, another type.
     pub fn date_days(&self, column: &str) -> Result<Option<i32>> {
         self.get(column, "DATE", |array, row| {
-            array.as_primitive_opt::<Date32Type>().map(|array| array.value(row))
+            array
+                .as_primitive_opt::<Date32Type>()
+                .map(|array| array.value(row))
         })
     }
 
@@ -135,12 +143,16 @@ impl<'a> RowRef<'a> {
     /// # Errors
     /// No such column, another type, another unit than microseconds.
     pub fn timestamp_micros(&self, column: &str) -> Result<Option<i64>> {
-        self.get(column, "TIMESTAMP in microseconds", |array, row| match array.data_type() {
-            DataType::Timestamp(TimeUnit::Microsecond, _) => {
-                Some(array.as_primitive::<TimestampMicrosecondType>().value(row))
-            }
-            _ => None,
-        })
+        self.get(
+            column,
+            "TIMESTAMP in microseconds",
+            |array, row| match array.data_type() {
+                DataType::Timestamp(TimeUnit::Microsecond, _) => {
+                    Some(array.as_primitive::<TimestampMicrosecondType>().value(row))
+                }
+                _ => None,
+            },
+        )
     }
 
     /// A value of any type, NULL included.
@@ -156,7 +168,11 @@ impl<'a> RowRef<'a> {
     fn column(&self, name: &str) -> Result<&'a ArrayRef> {
         self.batch.column_by_name(name).ok_or_else(|| {
             let schema = self.batch.schema_ref();
-            let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            let names: Vec<&str> = schema
+                .fields()
+                .iter()
+                .map(|field| field.name().as_str())
+                .collect();
             WeirError::config(format!(
                 "there is no column '{name}', columns of the row: {}",
                 names.join(", ")

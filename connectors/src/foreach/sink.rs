@@ -39,8 +39,13 @@ impl ForeachSink {
     pub fn new<W: ForeachWriter + 'static>(
         factory: impl Fn(usize) -> Result<W> + Send + Sync + 'static,
     ) -> Self {
-        let factory = move |partition| -> Result<Box<dyn ForeachWriter>> { Ok(Box::new(factory(partition)?)) };
-        Self { factory: Arc::new(factory), turns: Arc::default() }
+        let factory = move |partition| -> Result<Box<dyn ForeachWriter>> {
+            Ok(Box::new(factory(partition)?))
+        };
+        Self {
+            factory: Arc::new(factory),
+            turns: Arc::default(),
+        }
     }
 
     /// A sink that calls `function` for every row; the partitions call clones of it.
@@ -81,8 +86,15 @@ impl Sink for ForeachSink {
     }
 
     fn writer(&self, _context: &SinkContext, subtask: usize) -> Result<Box<dyn SinkWriter>> {
-        let waiting = Slot::Waiting { writer: (self.factory)(subtask)?, turn: self.turn(subtask) };
-        Ok(Box::new(PartitionWriter { subtask, slot: waiting, rows: 0 }))
+        let waiting = Slot::Waiting {
+            writer: (self.factory)(subtask)?,
+            turn: self.turn(subtask),
+        };
+        Ok(Box::new(PartitionWriter {
+            subtask,
+            slot: waiting,
+            rows: 0,
+        }))
     }
 
     fn committer(&self, _context: &SinkContext) -> Result<Box<dyn SinkCommitter>> {
@@ -100,7 +112,10 @@ struct PartitionWriter {
 /// Where the partition is.
 enum Slot {
     /// The writer of an earlier generation may still be busy.
-    Waiting { writer: Box<dyn ForeachWriter>, turn: Arc<AsyncMutex<()>> },
+    Waiting {
+        writer: Box<dyn ForeachWriter>,
+        turn: Arc<AsyncMutex<()>>,
+    },
     /// Between two calls.
     Here(Partition),
     /// On a thread; or lost there when the generation was stopped.
@@ -115,7 +130,9 @@ impl PartitionWriter {
     ) -> Result<()> {
         let mut partition = match std::mem::replace(&mut self.slot, Slot::Away) {
             Slot::Here(partition) => partition,
-            Slot::Waiting { writer, turn } => Partition::new(self.subtask, writer, turn.lock_owned().await),
+            Slot::Waiting { writer, turn } => {
+                Partition::new(self.subtask, writer, turn.lock_owned().await)
+            }
             Slot::Away => return Err(WeirError::killed("a partition of foreach")),
         };
         let stepped = tokio::task::spawn_blocking(move || {
@@ -134,7 +151,8 @@ impl PartitionWriter {
 impl SinkWriter for PartitionWriter {
     async fn write(&mut self, batch: EpochBatch) -> Result<()> {
         self.rows += batch.rows.num_rows() as u64;
-        self.run(move |partition| partition.write(batch.epoch, &batch.rows)).await
+        self.run(move |partition| partition.write(batch.epoch, &batch.rows))
+            .await
     }
 
     async fn prepare(&mut self, epoch: Epoch) -> Result<Committable> {

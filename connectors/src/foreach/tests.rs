@@ -25,7 +25,10 @@ struct Noting {
 
 impl Noting {
     fn note(&self, what: String) {
-        self.log.lock().unwrap().push(format!("{} {what}", self.partition));
+        self.log
+            .lock()
+            .unwrap()
+            .push(format!("{} {what}", self.partition));
     }
 }
 
@@ -51,14 +54,22 @@ impl ForeachWriter for Noting {
     }
 
     fn close(&mut self, error: Option<&WeirError>) {
-        self.note(format!("close {}", error.map_or("well".to_owned(), |e| format!("{:?}", e.fault()))));
+        self.note(format!(
+            "close {}",
+            error.map_or("well".to_owned(), |e| format!("{:?}", e.fault()))
+        ));
     }
 }
 
 fn noting() -> (ForeachSink, Log) {
     let log = Log::default();
     let writers = Arc::clone(&log);
-    let sink = ForeachSink::new(move |partition| Ok(Noting { partition, log: Arc::clone(&writers) }));
+    let sink = ForeachSink::new(move |partition| {
+        Ok(Noting {
+            partition,
+            log: Arc::clone(&writers),
+        })
+    });
     (sink, log)
 }
 
@@ -76,9 +87,16 @@ fn taken(log: &Log) -> Vec<String> {
 async fn foreach_opens_processes_and_closes_every_epoch_also_an_empty_one() {
     let (sink, log) = noting();
     let mut generation = generation(&sink, 1).await;
-    let epoch = vec![(0, rows(0, 0, 0, &[1, 2])), (0, rows(0, 0, 1, &[])), (0, rows(0, 0, 2, &[3]))];
+    let epoch = vec![
+        (0, rows(0, 0, 0, &[1, 2])),
+        (0, rows(0, 0, 1, &[])),
+        (0, rows(0, 0, 2, &[3])),
+    ];
     generation.epoch(0, epoch).await.unwrap();
-    assert_eq!(taken(&log), ["0 open 0", "0 row 1", "0 row 2", "0 row 3", "0 close well"]);
+    assert_eq!(
+        taken(&log),
+        ["0 open 0", "0 row 1", "0 row 2", "0 row 3", "0 close well"]
+    );
     generation.epoch(1, vec![]).await.unwrap();
     assert_eq!(taken(&log), ["0 open 1", "0 close well"]);
 }
@@ -87,7 +105,10 @@ async fn foreach_opens_processes_and_closes_every_epoch_also_an_empty_one() {
 async fn foreach_open_that_answers_false_skips_the_rows_and_still_closes() {
     let (sink, log) = noting();
     let mut generation = generation(&sink, 1).await;
-    generation.epoch(9, vec![(0, rows(9, 0, 0, &[1, 2]))]).await.unwrap();
+    generation
+        .epoch(9, vec![(0, rows(9, 0, 0, &[1, 2]))])
+        .await
+        .unwrap();
     assert_eq!(taken(&log), ["0 open 9", "0 close well"]);
 }
 
@@ -95,14 +116,23 @@ async fn foreach_open_that_answers_false_skips_the_rows_and_still_closes() {
 async fn foreach_process_that_fails_or_panics_is_closed_with_the_error() {
     let (sink, log) = noting();
     let mut first = generation(&sink, 1).await;
-    let error = first.write(0, rows(4, 0, 0, &[1, 13, 2])).await.unwrap_err();
+    let error = first
+        .write(0, rows(4, 0, 0, &[1, 13, 2]))
+        .await
+        .unwrap_err();
     assert_eq!(error.to_string(), "unlucky at epoch 4, partition 0");
-    assert_eq!(taken(&log), ["0 open 4", "0 row 1", "0 row 13", "0 close Data"]);
+    assert_eq!(
+        taken(&log),
+        ["0 open 4", "0 row 1", "0 row 13", "0 close Data"]
+    );
     drop(first);
     let mut second = generation(&sink, 2).await;
     let error = second.write(0, rows(4, 0, 0, &[14])).await.unwrap_err();
     assert_eq!(error.fault(), Fault::Internal);
-    assert_eq!(error.message(), "panic in 'process' of a foreach writer: very unlucky");
+    assert_eq!(
+        error.message(),
+        "panic in 'process' of a foreach writer: very unlucky"
+    );
     assert_eq!(taken(&log), ["0 open 4", "0 row 14", "0 close Internal"]);
 }
 
@@ -112,12 +142,25 @@ async fn foreach_generation_that_is_stopped_closes_before_the_next_one_opens() {
     let mut first = generation(&sink, 1).await;
     // The task is stopped while the user's code runs.
     let busy = first.write(0, rows(0, 0, 0, &[15]));
-    assert!(tokio::time::timeout(Duration::from_millis(50), busy).await.is_err());
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), busy)
+            .await
+            .is_err()
+    );
     drop(first);
     let mut second = generation(&sink, 2).await;
-    second.epoch(0, vec![(0, rows(0, 0, 0, &[15]))]).await.unwrap();
-    let expected =
-        ["0 open 0", "0 row 15", "0 close Killed", "0 open 0", "0 row 15", "0 close well"];
+    second
+        .epoch(0, vec![(0, rows(0, 0, 0, &[15]))])
+        .await
+        .unwrap();
+    let expected = [
+        "0 open 0",
+        "0 row 15",
+        "0 close Killed",
+        "0 open 0",
+        "0 row 15",
+        "0 close well",
+    ];
     assert_eq!(taken(&log), expected);
 }
 
@@ -147,27 +190,55 @@ fn row_getters_give_values_nulls_and_clear_errors() {
         ("big", Arc::new(Int64Array::from(vec![Some(1 << 40), None]))),
         ("real", Arc::new(Float32Array::from(vec![Some(0.5), None]))),
         ("text", Arc::new(StringArray::from(vec![Some("x"), None]))),
-        ("bytes", Arc::new(BinaryArray::from(vec![Some(b"ab".as_slice()), None]))),
+        (
+            "bytes",
+            Arc::new(BinaryArray::from(vec![Some(b"ab".as_slice()), None])),
+        ),
         ("day", Arc::new(Date32Array::from(vec![Some(7), None]))),
-        ("ts", Arc::new(TimestampMicrosecondArray::from(vec![Some(9), None]).with_timezone("UTC"))),
+        (
+            "ts",
+            Arc::new(TimestampMicrosecondArray::from(vec![Some(9), None]).with_timezone("UTC")),
+        ),
         ("nothing", Arc::new(NullArray::new(2))),
     ];
     let nullable = columns.into_iter().map(|(name, array)| (name, array, true));
     let batch = RecordBatch::try_from_iter_with_nullable(nullable).unwrap();
     let row = RowRef::new(&batch, 0, RowKind::Insert);
     assert_eq!(row.bool("flag").unwrap(), Some(true));
-    assert_eq!((row.i32("tiny").unwrap(), row.i64("tiny").unwrap()), (Some(-3), Some(-3)));
+    assert_eq!(
+        (row.i32("tiny").unwrap(), row.i64("tiny").unwrap()),
+        (Some(-3), Some(-3))
+    );
     assert_eq!(row.i64("big").unwrap(), Some(1 << 40));
     assert_eq!(row.f64("real").unwrap(), Some(0.5));
-    assert_eq!((row.str("text").unwrap(), row.binary("bytes").unwrap()), (Some("x"), Some(b"ab".as_slice())));
-    assert_eq!((row.date_days("day").unwrap(), row.timestamp_micros("ts").unwrap()), (Some(7), Some(9)));
+    assert_eq!(
+        (row.str("text").unwrap(), row.binary("bytes").unwrap()),
+        (Some("x"), Some(b"ab".as_slice()))
+    );
+    assert_eq!(
+        (
+            row.date_days("day").unwrap(),
+            row.timestamp_micros("ts").unwrap()
+        ),
+        (Some(7), Some(9))
+    );
     assert_eq!(row.value("text").unwrap(), ScalarValue::from("x"));
     assert_eq!(row.str("nothing").unwrap(), None);
     let null = RowRef::new(&batch, 1, RowKind::Insert);
     assert!(null.is_null("big").unwrap());
-    assert_eq!((null.i64("big").unwrap(), null.str("text").unwrap()), (None, None));
+    assert_eq!(
+        (null.i64("big").unwrap(), null.str("text").unwrap()),
+        (None, None)
+    );
     let unknown = row.i64("bog").unwrap_err();
-    assert!(unknown.message().starts_with("there is no column 'bog', columns of the row: flag, tiny,"));
+    assert!(
+        unknown
+            .message()
+            .starts_with("there is no column 'bog', columns of the row: flag, tiny,")
+    );
     let wrong = row.i32("big").unwrap_err();
-    assert_eq!(wrong.message(), "column 'big' has the type Int64, wanted: an integer of at most 32 bits");
+    assert_eq!(
+        wrong.message(),
+        "column 'big' has the type Int64, wanted: an integer of at most 32 bits"
+    );
 }

@@ -41,9 +41,19 @@ pub struct EpochRows {
 
 impl EpochRows {
     fn new(schema: SchemaRef, rows: Vec<EpochBatch>) -> Self {
-        let kinds = rows.iter().map(|batch| batch.rows.kinds().cloned()).collect();
-        let batches = rows.into_iter().map(|batch| batch.rows.into_batch()).collect();
-        Self { schema, batches, kinds }
+        let kinds = rows
+            .iter()
+            .map(|batch| batch.rows.kinds().cloned())
+            .collect();
+        let batches = rows
+            .into_iter()
+            .map(|batch| batch.rows.into_batch())
+            .collect();
+        Self {
+            schema,
+            batches,
+            kinds,
+        }
     }
 
     /// Number of rows.
@@ -78,21 +88,29 @@ impl ForeachBatchSink {
         F: Fn(EpochRows, Epoch) -> R + Send + Sync + 'static,
         R: Future<Output = Result<()>> + Send + 'static,
     {
-        let function = move |rows, epoch| -> BoxFuture<Result<()>> { Box::pin(function(rows, epoch)) };
-        Self { function: Arc::new(function), collector: Collector::new() }
+        let function =
+            move |rows, epoch| -> BoxFuture<Result<()>> { Box::pin(function(rows, epoch)) };
+        Self {
+            function: Arc::new(function),
+            collector: Collector::new(),
+        }
     }
 }
 
 /// Calls the user's function; its errors and panics become errors that name the epoch.
 async fn call(function: Arc<Function>, rows: EpochRows, epoch: Epoch) -> Result<()> {
-    let called = AssertUnwindSafe(async move { function(rows, epoch).await }).catch_unwind().await;
+    let called = AssertUnwindSafe(async move { function(rows, epoch).await })
+        .catch_unwind()
+        .await;
     match called {
         Ok(Ok(())) => Ok(()),
         // The query is being stopped: nobody's fault.
         Ok(Err(error)) if matches!(error.fault(), Fault::Killed | Fault::Crash) => Err(error),
         Ok(Err(error)) => {
             let message = format!("the function of foreachBatch failed in epoch {epoch}: {error}");
-            Err(WeirError::data(message).with_condition(CONDITION).with_source(error))
+            Err(WeirError::data(message)
+                .with_condition(CONDITION)
+                .with_source(error))
         }
         Err(panic) => {
             let text = panic_text(panic.as_ref());

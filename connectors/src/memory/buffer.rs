@@ -51,14 +51,20 @@ struct Registered {
 
 impl std::fmt::Debug for Registered {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Registered").field("committed", &self.committed).finish_non_exhaustive()
+        f.debug_struct("Registered")
+            .field("committed", &self.committed)
+            .finish_non_exhaustive()
     }
 }
 
 impl Buffer {
     /// An empty buffer; `name` stands in errors.
     pub(crate) fn new(name: &'static str, schema: SchemaRef) -> Self {
-        Self { name, schema, state: Mutex::default() }
+        Self {
+            name,
+            schema,
+            state: Mutex::default(),
+        }
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {
@@ -78,8 +84,11 @@ impl Buffer {
         let (end, wakes) = {
             let mut state = self.lock();
             state.held.push_back(Held { batch, _room: room });
-            let wakes: Vec<_> =
-                state.sources.values().filter_map(|source| source.wake.clone()).collect();
+            let wakes: Vec<_> = state
+                .sources
+                .values()
+                .filter_map(|source| source.wake.clone())
+                .collect();
             (state.end(), wakes)
         };
         wakes.iter().for_each(WakeHandle::wake);
@@ -93,7 +102,9 @@ impl Buffer {
         }
         let described = |schema: &SchemaRef| {
             let fields = schema.fields().iter();
-            fields.map(|field| (field.name().clone(), field.data_type().clone())).collect::<Vec<_>>()
+            fields
+                .map(|field| (field.name().clone(), field.data_type().clone()))
+                .collect::<Vec<_>>()
         };
         let (given, expected) = (described(batch.schema_ref()), described(&self.schema));
         if given != expected {
@@ -123,7 +134,9 @@ impl Buffer {
     /// Batch number `index`.
     fn get(&self, index: u64) -> Result<RecordBatch> {
         let state = self.lock();
-        let position = index.checked_sub(state.base).and_then(|at| usize::try_from(at).ok());
+        let position = index
+            .checked_sub(state.base)
+            .and_then(|at| usize::try_from(at).ok());
         let held = position.and_then(|at| state.held.get(at));
         held.map(|held| held.batch.clone())
             .ok_or_else(|| self.gone(index..index.saturating_add(1), &state))
@@ -137,7 +150,10 @@ impl Buffer {
         }
         let count = range.end.saturating_sub(range.start);
         let batches = state.held.iter().skip(to_index(range.start - state.base));
-        Ok(batches.take(to_index(count)).map(|held| held.batch.num_rows() as u64).collect())
+        Ok(batches
+            .take(to_index(count))
+            .map(|held| held.batch.num_rows() as u64)
+            .collect())
     }
 
     fn gone(&self, wanted: Range<u64>, state: &State) -> WeirError {
@@ -164,7 +180,13 @@ impl Buffer {
         let id = state.next_source;
         state.next_source += 1;
         let committed = state.base;
-        state.sources.insert(id, Registered { committed, wake: None });
+        state.sources.insert(
+            id,
+            Registered {
+                committed,
+                wake: None,
+            },
+        );
         id
     }
 
@@ -257,7 +279,8 @@ impl Feed {
     /// # Errors
     /// If the batches after it are not there.
     pub(crate) fn open(&mut self, committed: u64, wake: WakeHandle) -> Result<()> {
-        self.buffer.weights(committed..self.buffer.end().max(committed))?;
+        self.buffer
+            .weights(committed..self.buffer.end().max(committed))?;
         self.buffer.attach(self.id, committed, wake);
         self.begun.get_or_insert(committed);
         self.committed = committed;
@@ -278,12 +301,19 @@ impl Feed {
         if admission == Admission::Everything {
             return Ok(end);
         }
-        let most = self.limits.batches.map_or(usize::MAX, |batches| to_index(batches.max(1)));
+        let most = self
+            .limits
+            .batches
+            .map_or(usize::MAX, |batches| to_index(batches.max(1)));
         let mut rows = 0_u64;
-        let within = weights.iter().take(most).enumerate().take_while(|(index, weight)| {
-            rows += **weight;
-            *index == 0 || self.limits.rows.is_none_or(|limit| rows <= limit)
-        });
+        let within = weights
+            .iter()
+            .take(most)
+            .enumerate()
+            .take_while(|(index, weight)| {
+                rows += **weight;
+                *index == 0 || self.limits.rows.is_none_or(|limit| rows <= limit)
+            });
         Ok(start + within.count() as u64)
     }
 
@@ -307,7 +337,11 @@ impl Feed {
     }
 
     pub(crate) fn reader(&self) -> Box<dyn SourceReader> {
-        Box::new(BufferReader { buffer: Arc::clone(&self.buffer), range: 0..0, rest: None })
+        Box::new(BufferReader {
+            buffer: Arc::clone(&self.buffer),
+            range: 0..0,
+            rest: None,
+        })
     }
 
     pub(crate) fn committed(&mut self, end: u64) {
@@ -348,7 +382,10 @@ impl SourceReader for BufferReader {
     fn open(&mut self, split: &Split) -> Result<()> {
         let bound = |name: &str| split.payload.get(name).and_then(serde_json::Value::as_u64);
         let (Some(from), Some(to)) = (bound("from"), bound("to")) else {
-            return Err(WeirError::internal(format!("split '{}' is not a range", split.name)));
+            return Err(WeirError::internal(format!(
+                "split '{}' is not a range",
+                split.name
+            )));
         };
         (self.range, self.rest) = (from..to, None);
         Ok(())

@@ -66,7 +66,10 @@ impl MemoryTable {
     /// new values of changed ones, as Spark's memory sink shows them in update mode.
     #[must_use]
     pub fn batches(&self) -> Vec<RecordBatch> {
-        self.epochs().into_iter().flat_map(|(_, batches)| batches).collect()
+        self.epochs()
+            .into_iter()
+            .flat_map(|(_, batches)| batches)
+            .collect()
     }
 
     /// The rows of [`MemoryTable::batches`] by committed epoch, also epochs without rows; in complete mode the last.
@@ -77,7 +80,10 @@ impl MemoryTable {
             // Rows and kinds are of one length, the only thing the kernel checks.
             current_rows(rows).unwrap_or_else(|_| rows.batch().clone())
         };
-        changes.iter().map(|(epoch, rows)| (*epoch, rows.iter().map(current).collect())).collect()
+        changes
+            .iter()
+            .map(|(epoch, rows)| (*epoch, rows.iter().map(current).collect()))
+            .collect()
     }
 
     /// Every row with its kind, by epoch.
@@ -111,9 +117,13 @@ impl MemoryTable {
                 context.query_id
             )));
         }
-        let missing = context.committed_epoch.filter(|epoch| content.committed < Some(*epoch));
+        let missing = context
+            .committed_epoch
+            .filter(|epoch| content.committed < Some(*epoch));
         if let Some(epoch) = missing.filter(|_| context.mode != OutputMode::Complete) {
-            let held = content.committed.map_or("none".to_owned(), |held| format!("up to {held}"));
+            let held = content
+                .committed
+                .map_or("none".to_owned(), |held| format!("up to {held}"));
             return Err(WeirError::plan(format!(
                 "the memory sink does not support recovering from checkpoint location in {} mode: epoch {epoch} is committed and the table holds {held}; use a new checkpoint location to start over",
                 context.mode
@@ -133,7 +143,9 @@ impl MemoryTable {
         if mode == OutputMode::Complete {
             content.epochs.clear();
         }
-        content.epochs.push((epoch, batches.into_iter().map(|batch| batch.rows).collect()));
+        content
+            .epochs
+            .push((epoch, batches.into_iter().map(|batch| batch.rows).collect()));
         content.committed = Some(epoch);
     }
 }

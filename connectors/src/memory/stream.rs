@@ -29,7 +29,9 @@ impl MemoryStream {
     /// An empty stream with these columns.
     #[must_use]
     pub fn new(schema: SchemaRef) -> Self {
-        Self { buffer: Arc::new(Buffer::new("memory stream", schema)) }
+        Self {
+            buffer: Arc::new(Buffer::new("memory stream", schema)),
+        }
     }
 
     /// Columns of the stream.
@@ -76,14 +78,20 @@ impl MemoryStream {
                 )));
             }
             count += 1;
-            columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+            columns
+                .iter_mut()
+                .zip(row)
+                .for_each(|(column, value)| column.push(value));
         }
         if count == 0 {
             return self.add(RecordBatch::new_empty(schema));
         }
         let arrays = schema.fields().iter().zip(columns).map(|(field, values)| {
             ScalarValue::iter_to_array(values).map_err(|error| {
-                let message = format!("the values of column '{}' have no common type", field.name());
+                let message = format!(
+                    "the values of column '{}' have no common type",
+                    field.name()
+                );
                 WeirError::data(message).with_source(error)
             })
         });
@@ -94,7 +102,9 @@ impl MemoryStream {
     /// on until this source has committed it or is dropped.
     #[must_use]
     pub fn source(&self) -> MemorySource {
-        MemorySource { feed: Feed::new(Arc::clone(&self.buffer)) }
+        MemorySource {
+            feed: Feed::new(Arc::clone(&self.buffer)),
+        }
     }
 
     /// The offset after the last batch.
@@ -172,7 +182,11 @@ impl Source for MemorySource {
     ) -> Result<Option<Offset>> {
         let from = self.position(start)?;
         let end = self.feed.end_after(from, admission)?;
-        Ok(if end == from { start.cloned() } else { Some(json!(end)) })
+        Ok(if end == from {
+            start.cloned()
+        } else {
+            Some(json!(end))
+        })
     }
 
     async fn fix_end(&mut self) -> Result<()> {
@@ -186,7 +200,8 @@ impl Source for MemorySource {
         start: Option<&Offset>,
         end: &Offset,
     ) -> Result<Vec<Split>> {
-        self.feed.splits(self.position(start)?, self.position(Some(end))?)
+        self.feed
+            .splits(self.position(start)?, self.position(Some(end))?)
     }
 
     fn reader(&self, _subtask: usize) -> Result<Box<dyn SourceReader>> {

@@ -24,10 +24,15 @@ fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::new(0))
 }
 
-async fn opened(stream: &MemoryStream, committed: Option<u64>) -> weir_runtime::Result<MemorySource> {
+async fn opened(
+    stream: &MemoryStream,
+    committed: Option<u64>,
+) -> weir_runtime::Result<MemorySource> {
     let mut source = stream.source();
     let committed = committed.map(|offset| json!(offset));
-    source.open(source_context(&checkpoint(), &clock(), committed)).await?;
+    source
+        .open(source_context(&checkpoint(), &clock(), committed))
+        .await?;
     Ok(source)
 }
 
@@ -39,7 +44,11 @@ async fn memory_source_reads_ranges_of_batches_again_and_again() {
     assert_eq!(stream.add(numbers(&[1, 2, 3])).unwrap(), 1);
     assert_eq!(stream.add(numbers(&[])).unwrap(), 2);
     assert_eq!(stream.add(numbers(&[4])).unwrap(), 3);
-    let end = source.latest(None, Admission::Limited).await.unwrap().unwrap();
+    let end = source
+        .latest(None, Admission::Limited)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(end, json!(3));
     let mut reader = source.reader(0).unwrap();
     for _ in 0..2 {
@@ -49,7 +58,10 @@ async fn memory_source_reads_ranges_of_batches_again_and_again() {
         assert!(batches.iter().all(|batch| batch.num_rows() <= 2));
         assert_eq!(values(&batches), [1, 2, 3, 4]);
     }
-    assert_eq!(source.latest(Some(&end), Admission::Limited).await.unwrap(), Some(end));
+    assert_eq!(
+        source.latest(Some(&end), Admission::Limited).await.unwrap(),
+        Some(end)
+    );
 }
 
 #[tokio::test]
@@ -59,7 +71,10 @@ async fn memory_source_cuts_an_epoch_into_runs_of_neighbours() {
         stream.add(numbers(&[value])).unwrap();
     }
     let mut source = stream.source().parallelism(2);
-    source.open(source_context(&checkpoint(), &clock(), None)).await.unwrap();
+    source
+        .open(source_context(&checkpoint(), &clock(), None))
+        .await
+        .unwrap();
     let splits = source.splits(Epoch(0), None, &json!(5)).await.unwrap();
     assert_eq!((source.max_parallelism(), splits.len()), (Some(2), 2));
     assert_eq!((splits[0].weight, splits[1].weight), (3, 2));
@@ -76,12 +91,24 @@ async fn memory_source_limits_hold_unless_everything_is_admitted() {
     let mut by_batches = stream.source().max_batches_per_trigger(2);
     let mut by_rows = stream.source().max_rows_per_trigger(4);
     for source in [&mut by_batches, &mut by_rows] {
-        source.open(source_context(&checkpoint(), &clock(), None)).await.unwrap();
-        assert_eq!(source.latest(None, Admission::Limited).await.unwrap(), Some(json!(2)));
-        assert_eq!(source.latest(None, Admission::Everything).await.unwrap(), Some(json!(4)));
+        source
+            .open(source_context(&checkpoint(), &clock(), None))
+            .await
+            .unwrap();
+        assert_eq!(
+            source.latest(None, Admission::Limited).await.unwrap(),
+            Some(json!(2))
+        );
+        assert_eq!(
+            source.latest(None, Admission::Everything).await.unwrap(),
+            Some(json!(4))
+        );
     }
     // An oversize batch is taken alone.
-    let next = by_rows.latest(Some(&json!(3)), Admission::Limited).await.unwrap();
+    let next = by_rows
+        .latest(Some(&json!(3)), Admission::Limited)
+        .await
+        .unwrap();
     assert_eq!(next, Some(json!(4)));
 }
 
@@ -93,10 +120,16 @@ async fn memory_source_fixed_end_stays_and_backlog_counts_towards_it() {
     source.fix_end().await.unwrap();
     stream.add(numbers(&[2])).unwrap();
     source.fix_end().await.unwrap();
-    assert_eq!(source.latest(None, Admission::Everything).await.unwrap(), Some(json!(1)));
+    assert_eq!(
+        source.latest(None, Admission::Everything).await.unwrap(),
+        Some(json!(1))
+    );
     source.committed(Epoch(0), &json!(1)).await.unwrap();
     let backlog = source.backlog().unwrap();
-    assert_eq!((backlog.done, backlog.total, backlog.unit), (1, 1, "batches"));
+    assert_eq!(
+        (backlog.done, backlog.total, backlog.unit),
+        (1, 1, "batches")
+    );
     assert_eq!(source.newest(), Some(json!(1)));
 }
 
@@ -127,7 +160,10 @@ async fn memory_source_restarted_replays_what_was_not_committed() {
     source.committed(Epoch(0), &json!(1)).await.unwrap();
     drop(source);
     let mut source = opened(&stream, Some(1)).await.unwrap();
-    let splits = source.splits(Epoch(1), Some(&json!(1)), &json!(3)).await.unwrap();
+    let splits = source
+        .splits(Epoch(1), Some(&json!(1)), &json!(3))
+        .await
+        .unwrap();
     let mut reader = source.reader(0).unwrap();
     assert_eq!(values(&read(reader.as_mut(), &splits, 10)), [1, 2]);
 }
@@ -146,8 +182,15 @@ async fn memory_source_asked_for_what_is_not_there_names_the_offsets() {
     );
     let never = opened(&stream, Some(7)).await.err().unwrap();
     assert!(never.message().contains("from offset 7 to 7"), "{never}");
-    assert!(never.message().ends_with("later ones were never added in this process"), "{never}");
-    let foreign = source.splits(Epoch(0), Some(&json!({"logOffset": 1})), &json!(1)).await;
+    assert!(
+        never
+            .message()
+            .ends_with("later ones were never added in this process"),
+        "{never}"
+    );
+    let foreign = source
+        .splits(Epoch(0), Some(&json!({"logOffset": 1})), &json!(1))
+        .await;
     assert_eq!(foreign.unwrap_err().fault(), Fault::Checkpoint);
 }
 
@@ -165,7 +208,10 @@ async fn memory_stream_wakes_the_query_of_the_newest_generation() {
         source.open(context).await.unwrap();
         stream.add(numbers(&[1])).unwrap();
     }
-    assert_eq!(woken.each_ref().map(|count| count.load(Ordering::SeqCst)), [1, 1]);
+    assert_eq!(
+        woken.each_ref().map(|count| count.load(Ordering::SeqCst)),
+        [1, 1]
+    );
 }
 
 #[test]
@@ -181,8 +227,13 @@ fn memory_stream_takes_rows_of_values_and_refuses_what_does_not_fit() {
     ];
     assert_eq!(stream.add_rows(rows).unwrap(), 1);
     assert_eq!(stream.add_rows([]).unwrap(), 2);
-    let short = stream.add_rows([vec![ScalarValue::from(1_i64)]]).unwrap_err();
-    assert_eq!(short.message(), "row 0 has 1 values, the memory stream has 2 columns");
+    let short = stream
+        .add_rows([vec![ScalarValue::from(1_i64)]])
+        .unwrap_err();
+    assert_eq!(
+        short.message(),
+        "row 0 has 1 values, the memory stream has 2 columns"
+    );
     let wrong = [vec![ScalarValue::from("1"), ScalarValue::from("a")]];
     assert_eq!(stream.add_rows(wrong).unwrap_err().fault(), Fault::Data);
     let null = [vec![ScalarValue::Int64(None), ScalarValue::from("a")]];
@@ -193,9 +244,16 @@ fn memory_stream_takes_rows_of_values_and_refuses_what_does_not_fit() {
         Field::new("id", DataType::Int64, true),
         Field::new("name", DataType::Utf8, false),
     ]));
-    let columns: Vec<Arc<dyn Array>> =
-        vec![Arc::new(Int64Array::from(vec![1])), Arc::new(StringArray::from(vec!["x"]))];
-    assert_eq!(stream.add(RecordBatch::try_new(loose, columns).unwrap()).unwrap(), 3);
+    let columns: Vec<Arc<dyn Array>> = vec![
+        Arc::new(Int64Array::from(vec![1])),
+        Arc::new(StringArray::from(vec!["x"])),
+    ];
+    assert_eq!(
+        stream
+            .add(RecordBatch::try_new(loose, columns).unwrap())
+            .unwrap(),
+        3
+    );
 }
 
 #[tokio::test]
@@ -204,14 +262,34 @@ async fn memory_sink_append_shows_committed_epochs_in_order_of_origin() {
     let context = sink_context(1, 1, OutputMode::Append, None);
     let mut generation = Generation::open(&sink, &context).await.unwrap();
     generation.write(1, rows(0, 0, 0, &[1])).await.unwrap();
-    assert_eq!(sink.table().num_rows(), 0, "nothing is visible before the commit");
-    generation.epoch(0, vec![(0, rows(0, 1, 0, &[2]))]).await.unwrap();
+    assert_eq!(
+        sink.table().num_rows(),
+        0,
+        "nothing is visible before the commit"
+    );
+    generation
+        .epoch(0, vec![(0, rows(0, 1, 0, &[2]))])
+        .await
+        .unwrap();
     generation.epoch(1, vec![]).await.unwrap();
-    generation.epoch(2, vec![(0, rows(2, 0, 0, &[3]))]).await.unwrap();
+    generation
+        .epoch(2, vec![(0, rows(2, 0, 0, &[3]))])
+        .await
+        .unwrap();
     let table = sink.table();
     assert_eq!(values(&table.batches()), [1, 2, 3]);
-    assert_eq!(table.epochs().iter().map(|(epoch, _)| epoch.0).collect::<Vec<_>>(), [0, 1, 2]);
-    assert_eq!((table.schema(), table.committed_epoch()), (numbers_schema(), Some(Epoch(2))));
+    assert_eq!(
+        table
+            .epochs()
+            .iter()
+            .map(|(epoch, _)| epoch.0)
+            .collect::<Vec<_>>(),
+        [0, 1, 2]
+    );
+    assert_eq!(
+        (table.schema(), table.committed_epoch()),
+        (numbers_schema(), Some(Epoch(2)))
+    );
     assert_eq!(sink.delivery(), Delivery::ExactlyOnce);
     assert!(!sink.needs_checkpoint());
 }
@@ -221,11 +299,17 @@ async fn memory_sink_replayed_epoch_is_discarded_also_by_a_new_sink_of_the_table
     let sink = MemorySink::new();
     let context = sink_context(1, 1, OutputMode::Append, None);
     let mut generation = Generation::open(&sink, &context).await.unwrap();
-    generation.epoch(0, vec![(0, rows(0, 0, 0, &[1]))]).await.unwrap();
+    generation
+        .epoch(0, vec![(0, rows(0, 0, 0, &[1]))])
+        .await
+        .unwrap();
     // Crash before the manifest: the next generation replays epoch 0.
     let context = sink_context(1, 2, OutputMode::Append, None);
     let mut generation = Generation::open(&sink.clone(), &context).await.unwrap();
-    let outcome = generation.epoch(0, vec![(1, rows(0, 0, 0, &[1]))]).await.unwrap();
+    let outcome = generation
+        .epoch(0, vec![(1, rows(0, 0, 0, &[1]))])
+        .await
+        .unwrap();
     assert_eq!(outcome, CommitOutcome::AlreadyCommitted);
     assert_eq!(values(&sink.table().batches()), [1]);
 }
@@ -235,28 +319,50 @@ async fn memory_sink_update_appends_and_complete_replaces() {
     let sink = MemorySink::new();
     let context = sink_context(1, 1, OutputMode::Update, None);
     let mut generation = Generation::open(&sink, &context).await.unwrap();
-    generation.epoch(0, vec![(0, rows(0, 0, 0, &[1]))]).await.unwrap();
-    generation.epoch(1, vec![(0, changes(1, &[1, 2, 9], &[1, 2, 3]))]).await.unwrap();
+    generation
+        .epoch(0, vec![(0, rows(0, 0, 0, &[1]))])
+        .await
+        .unwrap();
+    generation
+        .epoch(1, vec![(0, changes(1, &[1, 2, 9], &[1, 2, 3]))])
+        .await
+        .unwrap();
     assert_eq!(values(&sink.table().batches()), [1, 2]);
     assert_eq!(sink.table().changes()[1].1[0].num_rows(), 3);
 
     let sink = MemorySink::new();
     let context = sink_context(1, 1, OutputMode::Complete, None);
     let mut generation = Generation::open(&sink, &context).await.unwrap();
-    generation.epoch(0, vec![(0, rows(0, 0, 0, &[1, 2]))]).await.unwrap();
-    generation.epoch(1, vec![(0, rows(1, 0, 0, &[3]))]).await.unwrap();
+    generation
+        .epoch(0, vec![(0, rows(0, 0, 0, &[1, 2]))])
+        .await
+        .unwrap();
+    generation
+        .epoch(1, vec![(0, rows(1, 0, 0, &[3]))])
+        .await
+        .unwrap();
     assert_eq!(values(&sink.table().batches()), [3]);
 }
 
 #[tokio::test]
 async fn memory_sink_refuses_a_checkpoint_it_does_not_hold_and_a_second_query() {
     let append = sink_context(1, 2, OutputMode::Append, Some(4));
-    let error = Generation::open(&MemorySink::new(), &append).await.err().unwrap();
+    let error = Generation::open(&MemorySink::new(), &append)
+        .await
+        .err()
+        .unwrap();
     assert_eq!(error.fault(), Fault::Plan);
-    assert!(error.message().contains("does not support recovering from checkpoint location"));
+    assert!(
+        error
+            .message()
+            .contains("does not support recovering from checkpoint location")
+    );
     let complete = sink_context(1, 2, OutputMode::Complete, Some(4));
     let sink = MemorySink::new();
     Generation::open(&sink, &complete).await.unwrap();
     let other = sink_context(2, 1, OutputMode::Complete, None);
-    assert_eq!(Generation::open(&sink, &other).await.err().unwrap().fault(), Fault::Config);
+    assert_eq!(
+        Generation::open(&sink, &other).await.err().unwrap().fault(),
+        Fault::Config
+    );
 }

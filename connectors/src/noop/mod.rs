@@ -75,7 +75,10 @@ impl Sink for NoopSink {
     }
 
     fn committer(&self, context: &SinkContext) -> Result<Box<dyn SinkCommitter>> {
-        Ok(Box::new(NoopCommitter { sink: self.clone(), query: context.query_id }))
+        Ok(Box::new(NoopCommitter {
+            sink: self.clone(),
+            query: context.query_id,
+        }))
     }
 }
 
@@ -109,7 +112,10 @@ impl SinkCommitter for NoopCommitter {
         committables: Vec<Committable>,
     ) -> Result<CommitOutcome> {
         let mut count = self.sink.lock();
-        if count.last.is_some_and(|(query, last)| query == self.query && last >= epoch) {
+        if count
+            .last
+            .is_some_and(|(query, last)| query == self.query && last >= epoch)
+        {
             return Ok(CommitOutcome::AlreadyCommitted);
         }
         count.rows += rows_of(&committables);
@@ -141,7 +147,10 @@ mod tests {
         assert_eq!((outcome, sink.rows()), (CommitOutcome::Committed, 3));
         let other = sink_context(2, 1, OutputMode::Append, None);
         let mut generation = Generation::open(&sink, &other).await.unwrap();
-        generation.epoch(0, vec![(0, rows(0, 0, 0, &[1]))]).await.unwrap();
+        generation
+            .epoch(0, vec![(0, rows(0, 0, 0, &[1]))])
+            .await
+            .unwrap();
         assert_eq!(sink.rows(), 4);
     }
 }

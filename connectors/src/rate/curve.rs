@@ -48,7 +48,11 @@ impl Curve {
                 second += 1;
                 (first, next) = (next, self.rows_after(second + 1));
             }
-            millis.push(second.saturating_mul(1000).saturating_add(spread(value - first, next - first)));
+            millis.push(
+                second
+                    .saturating_mul(1000)
+                    .saturating_add(spread(value - first, next - first)),
+            );
         }
         millis
     }
@@ -70,25 +74,47 @@ mod tests {
 
     #[test]
     fn rows_after_ramps_up_as_spark_does() {
-        let curve = Curve { rows_per_second: 10, ramp_up_s: 4 };
+        let curve = Curve {
+            rows_per_second: 10,
+            ramp_up_s: 4,
+        };
         assert_eq!(rows(curve, 0..7), [0, 2, 6, 12, 20, 30, 40]);
-        let slow = Curve { rows_per_second: 2, ramp_up_s: 5 };
+        let slow = Curve {
+            rows_per_second: 2,
+            ramp_up_s: 5,
+        };
         assert_eq!(rows(slow, 0..8), [0, 1, 3, 6, 10, 15, 17, 19]);
-        let plain = Curve { rows_per_second: 3, ramp_up_s: 0 };
+        let plain = Curve {
+            rows_per_second: 3,
+            ramp_up_s: 0,
+        };
         assert_eq!(rows(plain, 0..4), [0, 3, 6, 9]);
     }
 
     #[test]
     fn rows_after_far_in_the_future_does_not_overflow() {
-        let curve = Curve { rows_per_second: u64::MAX, ramp_up_s: u64::MAX };
+        let curve = Curve {
+            rows_per_second: u64::MAX,
+            ramp_up_s: u64::MAX,
+        };
         assert_eq!(curve.rows_after(u64::MAX), u64::MAX);
-        assert_eq!(Curve { rows_per_second: 1, ramp_up_s: 0 }.second_of(u64::MAX - 2), u64::MAX - 2);
+        assert_eq!(
+            Curve {
+                rows_per_second: 1,
+                ramp_up_s: 0
+            }
+            .second_of(u64::MAX - 2),
+            u64::MAX - 2
+        );
     }
 
     #[test]
     fn second_of_is_the_inverse_of_rows_after() {
         for curve in [(1, 0), (7, 0), (10, 4), (2, 5), (1000, 3)] {
-            let curve = Curve { rows_per_second: curve.0, ramp_up_s: curve.1 };
+            let curve = Curve {
+                rows_per_second: curve.0,
+                ramp_up_s: curve.1,
+            };
             for value in 0..200 {
                 let second = curve.second_of(value);
                 assert!(curve.rows_after(second) <= value && value < curve.rows_after(second + 1));
@@ -98,10 +124,19 @@ mod tests {
 
     #[test]
     fn millis_are_even_inside_a_second_and_independent_of_the_cut() {
-        let curve = Curve { rows_per_second: 3, ramp_up_s: 0 };
-        assert_eq!(curve.millis(0, 7, 100), [0, 333, 667, 1000, 1333, 1667, 2000]);
+        let curve = Curve {
+            rows_per_second: 3,
+            ramp_up_s: 0,
+        };
+        assert_eq!(
+            curve.millis(0, 7, 100),
+            [0, 333, 667, 1000, 1333, 1667, 2000]
+        );
         assert_eq!(curve.millis(4, 7, 2), [1333, 1667]);
-        let ramp = Curve { rows_per_second: 10, ramp_up_s: 4 };
+        let ramp = Curve {
+            rows_per_second: 10,
+            ramp_up_s: 4,
+        };
         assert_eq!(ramp.millis(0, 6, 100), [0, 500, 1000, 1250, 1500, 1750]);
         assert!(curve.millis(5, 5, 100).is_empty());
     }

@@ -16,7 +16,12 @@ use super::per_second::positive;
 use super::{Partitions, batch, number, schema};
 use crate::options::Options;
 
-const KNOWN: &[&str] = &["rowsPerBatch", "numPartitions", "startTimestamp", "advanceMillisPerBatch"];
+const KNOWN: &[&str] = &[
+    "rowsPerBatch",
+    "numPartitions",
+    "startTimestamp",
+    "advanceMillisPerBatch",
+];
 
 /// So many rows per epoch (Spark's source `rate-micro-batch`): epoch `n` has the values `n * rows` to
 /// `(n + 1) * rows - 1`, all with the timestamp `start + n * advance`.
@@ -93,9 +98,12 @@ impl RateMicroBatchSource {
                 "source 'rate-micro-batch' needs the option 'rowsPerBatch', allowed: a positive whole number",
             )
         })?;
-        let partitions = options.parse_with("numPartitions", "a positive whole number", positive)?;
-        let start: Option<u64> = options.parse("startTimestamp", "milliseconds since 1970, not negative")?;
-        let advance: Option<u64> = options.parse("advanceMillisPerBatch", "milliseconds, not negative")?;
+        let partitions =
+            options.parse_with("numPartitions", "a positive whole number", positive)?;
+        let start: Option<u64> =
+            options.parse("startTimestamp", "milliseconds since 1970, not negative")?;
+        let advance: Option<u64> =
+            options.parse("advanceMillisPerBatch", "milliseconds, not negative")?;
         let mut source = Self::new(rows)
             .start_timestamp_ms(start.unwrap_or(0))
             .advance_ms_per_batch(advance.unwrap_or(1000));
@@ -105,11 +113,17 @@ impl RateMicroBatchSource {
 
     fn position(&self, offset: Option<&Offset>) -> Result<Position> {
         let Some(offset) = offset else {
-            return Ok(Position { offset: 0, timestamp_ms: self.start_ms });
+            return Ok(Position {
+                offset: 0,
+                timestamp_ms: self.start_ms,
+            });
         };
         let number = |name: &str| offset.get(name).and_then(Value::as_u64);
         match (number("offset"), number("timestamp")) {
-            (Some(offset), Some(timestamp_ms)) => Ok(Position { offset, timestamp_ms }),
+            (Some(offset), Some(timestamp_ms)) => Ok(Position {
+                offset,
+                timestamp_ms,
+            }),
             _ => Err(WeirError::new(
                 Fault::Checkpoint,
                 format!(
@@ -121,7 +135,10 @@ impl RateMicroBatchSource {
 
     fn after(&self, start: Position) -> Position {
         Position {
-            offset: start.offset.saturating_add(self.rows_per_batch).min(i64::MAX as u64),
+            offset: start
+                .offset
+                .saturating_add(self.rows_per_batch)
+                .min(i64::MAX as u64),
             timestamp_ms: start.timestamp_ms.saturating_add(self.advance_ms),
         }
     }
@@ -141,7 +158,9 @@ impl Source for RateMicroBatchSource {
         format!(
             "RatePerMicroBatchStream[rowsPerBatch={}, numPartitions={}, startTimestamp={}, advanceMsPerBatch={}]",
             self.rows_per_batch,
-            self.partitions.given.map_or("default".to_owned(), |count| count.to_string()),
+            self.partitions
+                .given
+                .map_or("default".to_owned(), |count| count.to_string()),
             self.start_ms,
             self.advance_ms
         )
@@ -193,13 +212,18 @@ impl Source for RateMicroBatchSource {
         end: &Offset,
     ) -> Result<Vec<Split>> {
         let (from, to) = (self.position(start)?, self.position(Some(end))?);
-        let payload = |first, last| json!({ "from": first, "to": last, "timestamp": from.timestamp_ms });
+        let payload =
+            |first, last| json!({ "from": first, "to": last, "timestamp": from.timestamp_ms });
         Ok(self.partitions.cut(from.offset, to.offset, payload))
     }
 
     fn reader(&self, subtask: usize) -> Result<Box<dyn SourceReader>> {
         self.partitions.note_reader(subtask);
-        Ok(Box::new(Reader { from: 0, to: 0, micros: 0 }))
+        Ok(Box::new(Reader {
+            from: 0,
+            to: 0,
+            micros: 0,
+        }))
     }
 }
 
@@ -221,9 +245,14 @@ impl SourceReader for Reader {
         if self.from >= self.to {
             return Ok(Polled::Done);
         }
-        let values: Vec<i64> =
-            (self.from..self.to).take(max_rows.max(1)).filter_map(|value| i64::try_from(value).ok()).collect();
+        let values: Vec<i64> = (self.from..self.to)
+            .take(max_rows.max(1))
+            .filter_map(|value| i64::try_from(value).ok())
+            .collect();
         self.from += values.len() as u64;
-        Ok(Polled::Batch(batch(vec![self.micros; values.len()], values)?))
+        Ok(Polled::Batch(batch(
+            vec![self.micros; values.len()],
+            values,
+        )?))
     }
 }

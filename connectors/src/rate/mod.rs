@@ -61,7 +61,10 @@ impl Partitions {
 
     /// Cuts the values from `from` (inclusive) to `to` into runs; the payload of a split is made by `payload`.
     fn cut(&self, from: u64, to: u64, payload: impl Fn(u64, u64) -> Value) -> Vec<Split> {
-        let parts = self.given.unwrap_or_else(|| self.readers.load(Ordering::SeqCst)).max(1) as u64;
+        let parts = self
+            .given
+            .unwrap_or_else(|| self.readers.load(Ordering::SeqCst))
+            .max(1) as u64;
         let size = to.saturating_sub(from).div_ceil(parts).max(1);
         let starts = (0..parts).map(|part| from.saturating_add(part.saturating_mul(size)));
         let runs = starts.take_while(|start| *start < to);

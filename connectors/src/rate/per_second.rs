@@ -2,6 +2,7 @@
 //! the start is kept in the checkpoint, so that an offset means the same moment after a restart.
 
 use std::collections::BTreeMap;
+use std::num::ParseIntError;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +50,10 @@ impl RateSource {
     #[must_use]
     pub fn new(rows_per_second: u64) -> Self {
         Self {
-            curve: Curve { rows_per_second: rows_per_second.max(1), ramp_up_s: 0 },
+            curve: Curve {
+                rows_per_second: rows_per_second.max(1),
+                ramp_up_s: 0,
+            },
             partitions: Partitions::default(),
             run: None,
             fixed: None,
@@ -83,7 +87,8 @@ impl RateSource {
             "whole seconds as a number with or without a unit, such as 5, 5s, 2m, 1h",
             parse_seconds,
         )?;
-        let partitions = options.parse_with("numPartitions", "a positive whole number", positive)?;
+        let partitions =
+            options.parse_with("numPartitions", "a positive whole number", positive)?;
         let mut source = Self::new(rows.unwrap_or(1)).ramp_up_seconds(ramp_up.unwrap_or(0));
         source.partitions.given = partitions.and_then(|count| usize::try_from(count).ok());
         source.check_reach(source.curve.ramp_up_s)?;
@@ -102,7 +107,9 @@ impl RateSource {
     }
 
     fn run(&mut self) -> Result<&mut Run> {
-        self.run.as_mut().ok_or_else(|| WeirError::internal("source 'rate' is used before it is open"))
+        self.run
+            .as_mut()
+            .ok_or_else(|| WeirError::internal("source 'rate' is used before it is open"))
     }
 }
 
@@ -125,7 +132,10 @@ fn parse_seconds(text: &str) -> Option<u64> {
         "d" => (86_400, 1),
         _ => return None,
     };
-    number.is_multiple_of(divisor).then(|| (number / divisor).checked_mul(factor)).flatten()
+    number
+        .is_multiple_of(divisor)
+        .then(|| (number / divisor).checked_mul(factor))
+        .flatten()
 }
 
 /// The start of the source as the checkpoint holds it, written there if the query is new.
@@ -145,10 +155,17 @@ async fn durable_start(context: &SourceContext) -> Result<i64> {
     }
     let now_ms = context.clock.now_ms();
     let body = format!("{now_ms}\n");
-    match context.checkpoint.create(&name, envelope::encode_text(body.as_bytes())).await? {
+    match context
+        .checkpoint
+        .create(&name, envelope::encode_text(body.as_bytes()))
+        .await?
+    {
         CreateOutcome::Created => Ok(now_ms),
         CreateOutcome::AlreadyExists => stored_start(context, &name).await?.ok_or_else(|| {
-            WeirError::internal(format!("file '{}' is there and cannot be read", context.checkpoint.display_of(&name)))
+            WeirError::internal(format!(
+                "file '{}' is there and cannot be read",
+                context.checkpoint.display_of(&name)
+            ))
         }),
     }
 }
@@ -161,9 +178,12 @@ async fn stored_start(context: &SourceContext, name: &str) -> Result<Option<i64>
     let body = envelope::decode_text(&bytes);
     let body = body.map_err(|error| error.into_error(path.clone(), None, REMEDY))?;
     let text = String::from_utf8_lossy(body);
-    let start = text.trim().parse().map_err(|error| {
-        let message = format!("file '{path}' holds '{}', not the start time of source 'rate'; {REMEDY}", text.trim());
-        WeirError::new(Fault::Checkpoint, message).with_source::<std::num::ParseIntError>(error)
+    let start = text.trim().parse().map_err(|error: ParseIntError| {
+        let message = format!(
+            "file '{path}' holds '{}', not the start time of source 'rate'; {REMEDY}",
+            text.trim()
+        );
+        WeirError::new(Fault::Checkpoint, message).with_source(error)
     })?;
     Ok(Some(start))
 }
@@ -189,7 +209,9 @@ impl Source for RateSource {
             "RateStreamV2[rowsPerSecond={}, rampUpTimeSeconds={}, numPartitions={}]",
             self.curve.rows_per_second,
             self.curve.ramp_up_s,
-            self.partitions.given.map_or("default".to_owned(), |count| count.to_string())
+            self.partitions
+                .given
+                .map_or("default".to_owned(), |count| count.to_string())
         )
     }
 
@@ -208,7 +230,11 @@ impl Source for RateSource {
         let newest = committed.map_or(Ok(0), |offset| offset_as_u64("rate", offset))?;
         let start_ms = durable_start(&context).await?;
         self.partitions.forget_readers();
-        self.run = Some(Run { clock: context.clock, start_ms, newest });
+        self.run = Some(Run {
+            clock: context.clock,
+            start_ms,
+            newest,
+        });
         Ok(())
     }
 
@@ -246,7 +272,12 @@ impl Source for RateSource {
 
     fn reader(&self, subtask: usize) -> Result<Box<dyn SourceReader>> {
         self.partitions.note_reader(subtask);
-        Ok(Box::new(RateReader { curve: self.curve, from: 0, to: 0, start_ms: 0 }))
+        Ok(Box::new(RateReader {
+            curve: self.curve,
+            from: 0,
+            to: 0,
+            start_ms: 0,
+        }))
     }
 
     fn newest(&self) -> Option<Offset> {
@@ -263,9 +294,14 @@ struct RateReader {
 
 impl SourceReader for RateReader {
     fn open(&mut self, split: &Split) -> Result<()> {
-        let start = split.payload.get("startMs").and_then(serde_json::Value::as_i64);
-        let start = start.ok_or_else(|| WeirError::internal("split of source 'rate' without start"));
-        (self.from, self.to, self.start_ms) = (number(split, "from")?, number(split, "to")?, start?);
+        let start = split
+            .payload
+            .get("startMs")
+            .and_then(serde_json::Value::as_i64);
+        let start =
+            start.ok_or_else(|| WeirError::internal("split of source 'rate' without start"));
+        (self.from, self.to, self.start_ms) =
+            (number(split, "from")?, number(split, "to")?, start?);
         Ok(())
     }
 
@@ -291,10 +327,24 @@ mod tests {
 
     #[test]
     fn parse_seconds_takes_whole_seconds_in_any_unit() {
-        for (text, seconds) in [("0s", 0), ("5", 5), ("2m", 120), ("1 h", 3600), ("3000ms", 3)] {
+        for (text, seconds) in [
+            ("0s", 0),
+            ("5", 5),
+            ("2m", 120),
+            ("1 h", 3600),
+            ("3000ms", 3),
+        ] {
             assert_eq!(parse_seconds(text), Some(seconds), "{text}");
         }
-        for text in ["", "s", "-1s", "1.5s", "1500ms", "5 weeks", "99999999999999999999"] {
+        for text in [
+            "",
+            "s",
+            "-1s",
+            "1.5s",
+            "1500ms",
+            "5 weeks",
+            "99999999999999999999",
+        ] {
             assert_eq!(parse_seconds(text), None, "{text}");
         }
     }
