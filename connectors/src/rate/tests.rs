@@ -210,8 +210,7 @@ fn rate_options_are_read_and_checked() {
         ("numPartitions", "0"),
         ("rowsPerSeconds", "1"),
     ] {
-        let error = RateSource::from_options(&options(&[bad]))
-            .unwrap_err();
+        let error = RateSource::from_options(&options(&[bad])).unwrap_err();
         assert_eq!(error.fault(), Fault::Config, "{bad:?}");
     }
     let huge = [
@@ -291,8 +290,7 @@ async fn rate_micro_batch_bounded_run_takes_one_epoch() {
 
 #[test]
 fn rate_micro_batch_options_are_checked() {
-    let missing = RateMicroBatchSource::from_options(&options(&[]))
-        .unwrap_err();
+    let missing = RateMicroBatchSource::from_options(&options(&[])).unwrap_err();
     assert!(missing.message().contains("rowsPerBatch"));
     for bad in [
         ("rowsPerBatch", "0"),
