@@ -35,13 +35,22 @@ pub(crate) fn array_of(element: DataType) -> DataType {
 
 /// MAP, with the field names that DataFusion's map functions use.
 pub(crate) fn map_of(key: DataType, value: DataType) -> DataType {
-    let entries = Fields::from(vec![Field::new("key", key, false), Field::new("value", value, true)]);
-    DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entries), false)), false)
+    let entries = Fields::from(vec![
+        Field::new("key", key, false),
+        Field::new("value", value, true),
+    ]);
+    DataType::Map(
+        Arc::new(Field::new("entries", DataType::Struct(entries), false)),
+        false,
+    )
 }
 
 /// TINYINT to BIGINT.
 pub(crate) fn is_integer(t: &DataType) -> bool {
-    matches!(t, DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64)
+    matches!(
+        t,
+        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64
+    )
 }
 
 /// FLOAT or DOUBLE.
@@ -78,7 +87,9 @@ pub(crate) fn decimal_for(t: &DataType) -> Option<(u8, i8)> {
 
 /// The smallest decimal that holds one integer constant.
 pub(crate) fn decimal_for_literal(expr: &Expr) -> Option<(u8, i8)> {
-    let Expr::Literal(value, _) = expr else { return None };
+    let Expr::Literal(value, _) = expr else {
+        return None;
+    };
     let digits = match value {
         ScalarValue::Int8(Some(v)) => i64::from(*v),
         ScalarValue::Int16(Some(v)) => i64::from(*v),
@@ -124,11 +135,17 @@ pub(crate) fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
         _ if is_text(b) => text_with(a),
         _ if is_integer(a) && is_integer(b) => Some(wider_integer(a, b)),
         (Float32, Float64) | (Float64, Float32) => Some(Float64),
-        _ if (is_float(a) && is_number(b)) || (is_number(a) && is_float(b)) => Some(float_with(a, b)),
-        (Decimal128(_, _), _) | (_, Decimal128(_, _)) => Some(wider_decimal(decimal_for(a)?, decimal_for(b)?)),
+        _ if (is_float(a) && is_number(b)) || (is_number(a) && is_float(b)) => {
+            Some(float_with(a, b))
+        }
+        (Decimal128(_, _), _) | (_, Decimal128(_, _)) => {
+            Some(wider_decimal(decimal_for(a)?, decimal_for(b)?))
+        }
         (Date32, DataType::Timestamp(_, _)) => Some(b.clone()),
         (DataType::Timestamp(_, _), Date32) => Some(a.clone()),
-        (DataType::Timestamp(_, za), DataType::Timestamp(_, _)) => Some(if za.is_some() { a.clone() } else { b.clone() }),
+        (DataType::Timestamp(_, za), DataType::Timestamp(_, _)) => {
+            Some(if za.is_some() { a.clone() } else { b.clone() })
+        }
         (Binary, _) | (_, Binary) | (Boolean, _) | (_, Boolean) => None,
         _ => common_nested(a, b),
     }
@@ -136,12 +153,20 @@ pub(crate) fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
 
 fn wider_integer(a: &DataType, b: &DataType) -> DataType {
     let width = |t: &DataType| t.primitive_width().unwrap_or(0);
-    if width(a) >= width(b) { a.clone() } else { b.clone() }
+    if width(a) >= width(b) {
+        a.clone()
+    } else {
+        b.clone()
+    }
 }
 
 fn float_with(a: &DataType, b: &DataType) -> DataType {
     let small = |t: &DataType| matches!(t, DataType::Float32 | DataType::Int8 | DataType::Int16);
-    if small(a) && small(b) { DataType::Float32 } else { DataType::Float64 }
+    if small(a) && small(b) {
+        DataType::Float32
+    } else {
+        DataType::Float64
+    }
 }
 
 /// What text turns into beside another type (ANSI: text follows the other side).
@@ -161,7 +186,9 @@ fn text_with(other: &DataType) -> Option<DataType> {
 
 fn common_nested(a: &DataType, b: &DataType) -> Option<DataType> {
     match (a, b) {
-        (DataType::List(x), DataType::List(y)) => Some(array_of(common_type(x.data_type(), y.data_type())?)),
+        (DataType::List(x), DataType::List(y)) => {
+            Some(array_of(common_type(x.data_type(), y.data_type())?))
+        }
         (DataType::Struct(x), DataType::Struct(y)) if x.len() == y.len() => {
             let fields = x.iter().zip(y.iter()).map(|(f, g)| {
                 let t = common_type(f.data_type(), g.data_type())?;
@@ -179,15 +206,21 @@ fn common_nested(a: &DataType, b: &DataType) -> Option<DataType> {
 
 /// Key and value type of a map.
 pub(crate) fn map_types(t: &DataType) -> Option<(DataType, DataType)> {
-    let DataType::Map(entries, _) = t else { return None };
-    let DataType::Struct(fields) = entries.data_type() else { return None };
+    let DataType::Map(entries, _) = t else {
+        return None;
+    };
+    let DataType::Struct(fields) = entries.data_type() else {
+        return None;
+    };
     Some((fields[0].data_type().clone(), fields[1].data_type().clone()))
 }
 
 /// Element type of an array.
 pub(crate) fn element_type(t: &DataType) -> Option<DataType> {
     match t {
-        DataType::List(f) | DataType::LargeList(f) | DataType::FixedSizeList(f, _) => Some(f.data_type().clone()),
+        DataType::List(f) | DataType::LargeList(f) | DataType::FixedSizeList(f, _) => {
+            Some(f.data_type().clone())
+        }
         _ => None,
     }
 }
@@ -196,15 +229,37 @@ pub(crate) fn element_type(t: &DataType) -> Option<DataType> {
 pub(crate) fn common_of(types: &[DataType], what: &str) -> Result<DataType> {
     let mut common = DataType::Null;
     for t in types {
-        common = common_type(&common, t)
-            .ok_or_else(|| mismatch(format!("{what}: types {} have no common type", list_types(types))))?;
+        common = common_type(&common, t).ok_or_else(|| {
+            mismatch(format!(
+                "{what}: types {} have no common type",
+                list_types(types)
+            ))
+        })?;
     }
     Ok(common)
 }
 
 /// Types in words, for messages.
 pub(crate) fn list_types(types: &[DataType]) -> String {
-    types.iter().map(cast::type_text).collect::<Vec<_>>().join(", ")
+    types
+        .iter()
+        .map(cast::type_text)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Whether two types are one: nullability and metadata aside, but with the names of struct fields.
+pub(crate) fn same(a: &DataType, b: &DataType) -> bool {
+    match (a, b) {
+        (DataType::Struct(x), DataType::Struct(y)) => {
+            x.len() == y.len()
+                && x.iter()
+                    .zip(y)
+                    .all(|(f, g)| f.name() == g.name() && same(f.data_type(), g.data_type()))
+        }
+        (DataType::List(x), DataType::List(y)) => same(x.data_type(), y.data_type()),
+        _ => a.equals_datatype(b),
+    }
 }
 
 /// `expr` as `to`: unchanged if it is of that type, a constant if it is a simple constant, else an ANSI cast.
@@ -215,7 +270,7 @@ pub(crate) fn cast_to(expr: Expr, to: &DataType, schema: &dyn ExprSchema) -> Res
 
 /// As [`cast_to`] when the type of `expr` is known.
 pub(crate) fn cast_from(expr: Expr, from: &DataType, to: &DataType) -> Result<Expr> {
-    if from.equals_datatype(to) {
+    if same(from, to) {
         return Ok(expr);
     }
     if let Expr::Literal(value, meta) = &expr {

@@ -22,8 +22,17 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
     ("iff", if_else),
     ("nullif", |a| {
         a.expect(2, 2)?;
-        let equal = operators::binary(Operator::Eq, a.exprs[0].clone(), a.exprs[1].clone(), a.schema)?;
-        case(vec![(equal, null_of(&a.types[0])?)], Some(a.exprs[0].clone()), &a)
+        let equal = operators::binary(
+            Operator::Eq,
+            a.exprs[0].clone(),
+            a.exprs[1].clone(),
+            a.schema,
+        )?;
+        case(
+            vec![(equal, null_of(&a.types[0])?)],
+            Some(a.exprs[0].clone()),
+            &a,
+        )
     }),
     ("isnull", |a| {
         a.expect(1, 1)?;
@@ -35,26 +44,47 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
     }),
     ("equal_null", |a| {
         a.expect(2, 2)?;
-        operators::binary(Operator::IsNotDistinctFrom, a.exprs[0].clone(), a.exprs[1].clone(), a.schema)
+        operators::binary(
+            Operator::IsNotDistinctFrom,
+            a.exprs[0].clone(),
+            a.exprs[1].clone(),
+            a.schema,
+        )
     }),
     ("nullifzero", |a| {
         a.expect(1, 1)?;
         let zero = operators::binary(Operator::Eq, a.exprs[0].clone(), lit(0i32), a.schema)?;
-        case(vec![(zero, null_of(&a.types[0])?)], Some(a.exprs[0].clone()), &a)
+        case(
+            vec![(zero, null_of(&a.types[0])?)],
+            Some(a.exprs[0].clone()),
+            &a,
+        )
     }),
     ("zeroifnull", |a| {
         a.expect(1, 1)?;
-        case(vec![(a.exprs[0].clone().is_null(), lit(0i32))], Some(a.exprs[0].clone()), &a)
+        case(
+            vec![(a.exprs[0].clone().is_null(), lit(0i32))],
+            Some(a.exprs[0].clone()),
+            &a,
+        )
     }),
     ("isnan", |a| {
         a.expect(1, 1)?;
         let x = a.cast(0, &DataType::Float64)?;
         let nan = a.library_with("isnan", vec![x])?;
-        case(vec![(a.exprs[0].clone().is_null(), lit(false))], Some(nan), &a)
+        case(
+            vec![(a.exprs[0].clone().is_null(), lit(false))],
+            Some(nan),
+            &a,
+        )
     }),
     ("nanvl", |a| {
         a.expect(2, 2)?;
-        let t = if a.types.iter().all(|t| *t == DataType::Float32) { DataType::Float32 } else { DataType::Float64 };
+        let t = if a.types.iter().all(|t| *t == DataType::Float32) {
+            DataType::Float32
+        } else {
+            DataType::Float64
+        };
         let x = a.cast(0, &t)?;
         let nan = a.library_with("isnan", vec![x.clone()])?;
         case(vec![(nan, a.cast(1, &t)?)], Some(x), &a)
@@ -68,7 +98,13 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
     ("assert_true", assert_true),
     ("raise_error", |a| {
         a.expect(1, 1)?;
-        Ok(Kernel::call("raise_error", DataType::Null, "", raise, vec![a.string(0)?]))
+        Ok(Kernel::call(
+            "raise_error",
+            DataType::Null,
+            "",
+            raise,
+            vec![a.string(0)?],
+        ))
     }),
 ];
 
@@ -77,8 +113,14 @@ fn null_of(t: &DataType) -> Result<Expr> {
 }
 
 fn case(branches: Vec<(Expr, Expr)>, otherwise: Option<Expr>, args: &Args<'_>) -> Result<Expr> {
-    let branches = branches.into_iter().map(|(w, t)| (Box::new(w), Box::new(t))).collect();
-    operators::case(Case::new(None, branches, otherwise.map(Box::new)), args.schema)
+    let branches = branches
+        .into_iter()
+        .map(|(w, t)| (Box::new(w), Box::new(t)))
+        .collect();
+    operators::case(
+        Case::new(None, branches, otherwise.map(Box::new)),
+        args.schema,
+    )
 }
 
 /// The first argument that is not NULL; later ones are not evaluated for rows that have one.
@@ -90,7 +132,10 @@ fn coalesce(args: Args<'_>) -> Result<Expr> {
         values.push(cast_from(e.clone(), t, &common)?);
     }
     let last = values.pop();
-    let branches: Vec<_> = values.into_iter().map(|v| (v.clone().is_not_null(), v)).collect();
+    let branches: Vec<_> = values
+        .into_iter()
+        .map(|v| (v.clone().is_not_null(), v))
+        .collect();
     match (branches.is_empty(), last) {
         (true, Some(only)) => Ok(only),
         (_, last) => case(branches, last, &args),
@@ -106,7 +151,11 @@ fn nvl2(args: Args<'_>) -> Result<Expr> {
 fn if_else(args: Args<'_>) -> Result<Expr> {
     args.expect(3, 3)?;
     let test = condition(args.exprs[0].clone(), args.schema)?;
-    case(vec![(test, args.exprs[1].clone())], Some(args.exprs[2].clone()), &args)
+    case(
+        vec![(test, args.exprs[1].clone())],
+        Some(args.exprs[2].clone()),
+        &args,
+    )
 }
 
 /// The largest or smallest value that is not NULL; NaN is larger than any number.
@@ -119,7 +168,9 @@ fn extreme(args: Args<'_>, name: &'static str) -> Result<Expr> {
             None => return args.refuse(),
         };
     }
-    let values = (0..args.exprs.len()).map(|i| args.cast(i, &common)).collect::<Result<Vec<_>>>()?;
+    let values = (0..args.exprs.len())
+        .map(|i| args.cast(i, &common))
+        .collect::<Result<Vec<_>>>()?;
     if is_float(&common) || !matches!(common, DataType::Null) {
         return args.library_with(name, values);
     }
@@ -134,7 +185,13 @@ fn assert_true(args: Args<'_>) -> Result<Expr> {
         2 => args.string(1)?,
         _ => lit(format!("'{}' is not true", args.exprs[0])),
     };
-    Ok(Kernel::call("assert_true", DataType::Null, "", assertion, vec![test, message]))
+    Ok(Kernel::call(
+        "assert_true",
+        DataType::Null,
+        "",
+        assertion,
+        vec![test, message],
+    ))
 }
 
 fn assertion(call: &Call<'_>) -> Result<ColumnarValue> {
@@ -142,7 +199,10 @@ fn assertion(call: &Call<'_>) -> Result<ColumnarValue> {
     call.over_arrays(|a| {
         let test = a[0].as_boolean();
         if let Some(i) = (0..test.len()).find(|i| test.is_null(*i) || !test.value(*i)) {
-            return Err(SparkError::external("USER_RAISED_EXCEPTION", a[1].as_string::<i32>().value(i)));
+            return Err(SparkError::external(
+                "USER_RAISED_EXCEPTION",
+                a[1].as_string::<i32>().value(i),
+            ));
         }
         Ok(Arc::new(arrow::array::NullArray::new(test.len())) as _)
     })
@@ -152,11 +212,18 @@ fn raise(call: &Call<'_>) -> Result<ColumnarValue> {
     use arrow::array::{Array, AsArray};
     call.over_arrays(|a| match a[0].is_empty() {
         true => Ok(Arc::new(arrow::array::NullArray::new(0)) as _),
-        false => Err(SparkError::external("USER_RAISED_EXCEPTION", a[0].as_string::<i32>().value(0))),
+        false => Err(SparkError::external(
+            "USER_RAISED_EXCEPTION",
+            a[0].as_string::<i32>().value(0),
+        )),
     })
 }
 
 /// `left AND right` of planned conditions.
 pub(super) fn both(left: Expr, right: Expr) -> Expr {
-    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), Operator::And, Box::new(right)))
+    Expr::BinaryExpr(BinaryExpr::new(
+        Box::new(left),
+        Operator::And,
+        Box::new(right),
+    ))
 }

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, PrimitiveArray};
 use arrow::compute::{DatePart, date_part};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Int32Type, Int64Type, TimestampMicrosecondType,
+    DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Int32Type, Int64Type,
+    TimestampMicrosecondType,
 };
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, Expr, Operator, lit};
 
 use super::coerce::{is_float, is_integer, is_text, timestamp, timestamp_ntz};
+use super::datetime_format::{chrono_format, parse_time};
 use super::error::SparkError;
 use super::kernel::{Call, Kernel};
 use super::{Args, Resolver, operators};
@@ -50,22 +52,24 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
     ("unix_seconds", |a| to_units(a, 1_000_000)),
     ("unix_millis", |a| to_units(a, 1000)),
     ("unix_micros", |a| to_units(a, 1)),
-    ("unix_timestamp", |a| {
-        a.expect(1, 1)?;
-        let t = a.cast(0, &timestamp())?;
-        Ok(Kernel::call("unix_timestamp", DataType::Int64, "1000000 cut", units, vec![t]))
-    }),
-    ("to_unix_timestamp", |a| a.call("unix_timestamp", a.exprs.clone())),
     ("unix_date", |a| {
         let d = a.cast(0, &DataType::Date32)?;
-        Ok(Kernel::call("unix_date", DataType::Int32, "", super::cast::relabel, vec![d]))
+        Ok(Kernel::call(
+            "unix_date",
+            DataType::Int32,
+            "",
+            super::cast::relabel,
+            vec![d],
+        ))
     }),
     ("datediff", |a| day_difference(a)),
     ("date_diff", |a| day_difference(a)),
     ("date_add", |a| days(a, Operator::Plus)),
     ("dateadd", |a| days(a, Operator::Plus)),
     ("date_sub", |a| days(a, Operator::Minus)),
-    ("last_day", |a| a.library_with("last_day", vec![a.cast(0, &DataType::Date32)?])),
+    ("last_day", |a| {
+        a.library_with("last_day", vec![a.cast(0, &DataType::Date32)?])
+    }),
     ("date_trunc", |a| {
         a.expect(2, 2)?;
         let unit = lit(a.constant_text(0)?.to_lowercase());
@@ -74,18 +78,37 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
     ("current_timezone", |_| Ok(lit("UTC"))),
     ("make_ym_interval", |a| {
         a.expect(1, 2)?;
-        let months = if a.exprs.len() > 1 { a.cast(1, &DataType::Int32)? } else { lit(0i32) };
+        let months = if a.exprs.len() > 1 {
+            a.cast(1, &DataType::Int32)?
+        } else {
+            lit(0i32)
+        };
         let t = DataType::Interval(arrow::datatypes::IntervalUnit::YearMonth);
-        Ok(Kernel::call("make_ym_interval", t, "", year_month, vec![a.cast(0, &DataType::Int32)?, months]))
+        Ok(Kernel::call(
+            "make_ym_interval",
+            t,
+            "",
+            year_month,
+            vec![a.cast(0, &DataType::Int32)?, months],
+        ))
     }),
 ];
 
 fn year_month(call: &Call<'_>) -> Result<ColumnarValue> {
     call.over_arrays(|a| {
-        let (y, m) = (a[0].as_primitive::<Int32Type>(), a[1].as_primitive::<Int32Type>());
+        let (y, m) = (
+            a[0].as_primitive::<Int32Type>(),
+            a[1].as_primitive::<Int32Type>(),
+        );
         let out: PrimitiveArray<arrow::datatypes::IntervalYearMonthType> =
             arrow::compute::kernels::arity::try_binary(y, m, |y, m| {
-                y.checked_mul(12).and_then(|v| v.checked_add(m)).ok_or_else(|| arrow::error::ArrowError::ArithmeticOverflow(format!("{y} years {m} months")))
+                y.checked_mul(12)
+                    .and_then(|v| v.checked_add(m))
+                    .ok_or_else(|| {
+                        arrow::error::ArrowError::ArithmeticOverflow(format!(
+                            "{y} years {m} months"
+                        ))
+                    })
             })?;
         Ok(Arc::new(out) as _)
     })
@@ -113,26 +136,51 @@ fn extract(args: Args<'_>) -> Result<Expr> {
         "dow_iso" | "dayofweek_iso" => "isodow",
         other => other,
     };
-    const UNITS: [&str; 13] =
-        ["year", "quarter", "month", "week", "day", "hour", "minute", "seconds", "dayofweek", "isodow", "doy", "weekday", "yearofweek"];
+    const UNITS: [&str; 13] = [
+        "year",
+        "quarter",
+        "month",
+        "week",
+        "day",
+        "hour",
+        "minute",
+        "seconds",
+        "dayofweek",
+        "isodow",
+        "doy",
+        "weekday",
+        "yearofweek",
+    ];
     let Some(unit) = UNITS.iter().find(|u| **u == unit) else {
-        return Err(SparkError::external("INVALID_EXTRACT_FIELD", format!("cannot extract '{unit}'; allowed are {}", UNITS.join(", "))));
+        return Err(SparkError::external(
+            "INVALID_EXTRACT_FIELD",
+            format!("cannot extract '{unit}'; allowed are {}", UNITS.join(", ")),
+        ));
     };
     field(&args, unit, 1)
 }
 
 fn field(args: &Args<'_>, unit: &'static str, at: usize) -> Result<Expr> {
     let source = match &args.types[at] {
-        DataType::Duration(_) | DataType::Date32 | DataType::Timestamp(_, _) => args.exprs[at].clone(),
+        DataType::Duration(_) | DataType::Date32 | DataType::Timestamp(_, _) => {
+            args.exprs[at].clone()
+        }
         _ => args.cast(at, &timestamp())?,
     };
-    let small = matches!(args.types[at], DataType::Duration(_)) && matches!(unit, "hour" | "minute" | "second");
+    let small = matches!(args.types[at], DataType::Duration(_))
+        && matches!(unit, "hour" | "minute" | "second");
     let returns = match unit {
         "seconds" => DataType::Decimal128(8, 6),
         _ if small => DataType::Int8,
         _ => DataType::Int32,
     };
-    Ok(Kernel::call("date_part", returns, unit, take_part, vec![source]))
+    Ok(Kernel::call(
+        "date_part",
+        returns,
+        unit,
+        take_part,
+        vec![source],
+    ))
 }
 
 fn take_part(call: &Call<'_>) -> Result<ColumnarValue> {
@@ -143,7 +191,8 @@ fn take_part(call: &Call<'_>) -> Result<ColumnarValue> {
         if call.params == "seconds" {
             let t = super::cast::convert(&a[0], &timestamp_ntz(), true)?;
             let t = t.as_primitive::<TimestampMicrosecondType>();
-            let out: PrimitiveArray<Decimal128Type> = t.unary(|v| i128::from(v.rem_euclid(60_000_000)));
+            let out: PrimitiveArray<Decimal128Type> =
+                t.unary(|v| i128::from(v.rem_euclid(60_000_000)));
             return Ok(Arc::new(out.with_data_type(call.returns.clone())) as _);
         }
         let plain = match a[0].data_type() {
@@ -166,11 +215,18 @@ fn take_part(call: &Call<'_>) -> Result<ColumnarValue> {
         };
         let shift = i32::from(matches!(call.params, "dayofweek" | "isodow"));
         let out = date_part(plain.as_ref(), part)?;
-        Ok(Arc::new(out.as_primitive::<Int32Type>().unary::<_, Int32Type>(|v| v + shift)) as _)
+        Ok(Arc::new(
+            out.as_primitive::<Int32Type>()
+                .unary::<_, Int32Type>(|v| v + shift),
+        ) as _)
     })
 }
 
-fn duration_part(d: &PrimitiveArray<DurationMicrosecondType>, unit: &str, t: &DataType) -> Result<ArrayRef> {
+fn duration_part(
+    d: &PrimitiveArray<DurationMicrosecondType>,
+    unit: &str,
+    t: &DataType,
+) -> Result<ArrayRef> {
     if unit == "seconds" {
         let out: PrimitiveArray<Decimal128Type> = d.unary(|v| i128::from(v % 60_000_000));
         return Ok(Arc::new(out.with_data_type(t.clone())));
@@ -191,93 +247,24 @@ fn convert(args: Args<'_>, to: &DataType, lenient: bool) -> Result<Expr> {
     if args.exprs.len() == 2 {
         let format = args.constant_text(1)?;
         let format = chrono_format(&format)?;
-        let name = if lenient { "try_parse_time" } else { "parse_time" };
-        return Ok(Kernel::call(name, to.clone(), format, parse_time, vec![args.string(0)?]));
+        let name = if lenient {
+            "try_parse_time"
+        } else {
+            "parse_time"
+        };
+        return Ok(Kernel::call(
+            name,
+            to.clone(),
+            format,
+            parse_time,
+            vec![args.string(0)?],
+        ));
     }
     if is_text(&args.types[0]) || !lenient {
         let from = args.types[0].clone();
         return super::cast::cast_expr(args.exprs[0].clone(), &from, to, lenient);
     }
     args.cast(0, to)
-}
-
-/// A pattern of Java's DateTimeFormatter in chrono's words.
-fn chrono_format(java: &str) -> Result<String> {
-    let mut out = String::new();
-    let mut chars = java.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c == '\'' {
-            for quoted in chars.by_ref().take_while(|q| *q != '\'') {
-                out.push(quoted);
-            }
-            continue;
-        }
-        if !c.is_ascii_alphabetic() {
-            out.push_str(if c == '%' { "%%" } else { "" });
-            if c != '%' {
-                out.push(c);
-            }
-            continue;
-        }
-        let mut width = 1;
-        while chars.next_if_eq(&c).is_some() {
-            width += 1;
-        }
-        let item = match (c, width) {
-            ('y' | 'u', 2) => "%y",
-            ('y' | 'u', _) => "%Y",
-            ('M', 1 | 2) => "%m",
-            ('M', 3) => "%b",
-            ('M', _) => "%B",
-            ('d', _) => "%d",
-            ('H', _) => "%H",
-            ('h', _) => "%I",
-            ('m', _) => "%M",
-            ('s', _) => "%S",
-            ('S', 3) => "%3f",
-            ('S', 6) => "%6f",
-            ('S', 9) => "%9f",
-            ('a', _) => "%p",
-            ('E', 1..=3) => "%a",
-            ('E', _) => "%A",
-            ('D', _) => "%j",
-            ('x' | 'Z', _) => "%z",
-            _ => {
-                let message = format!("the pattern letter '{c}' in '{java}' is not supported");
-                return Err(SparkError::external("INVALID_DATETIME_PATTERN", message));
-            }
-        };
-        out.push_str(item);
-    }
-    Ok(out)
-}
-
-fn parse_time(call: &Call<'_>) -> Result<ColumnarValue> {
-    call.over_arrays(|a| {
-        let rows = a[0].as_string::<i32>().iter().map(|v| match v {
-            None => Ok(None),
-            Some(text) => match moment(text, call.params) {
-                Some(t) => Ok(Some(t)),
-                None => Err(SparkError::external(
-                    "CANNOT_PARSE_TIMESTAMP",
-                    format!("the text '{text}' does not match the pattern; use try_to_timestamp for NULL"),
-                )),
-            },
-        });
-        let out: PrimitiveArray<TimestampMicrosecondType> = rows.collect::<Result<_>>()?;
-        super::cast::convert(&(Arc::new(out) as _), call.returns, true)
-    })
-}
-
-fn moment(text: &str, format: &str) -> Option<i64> {
-    if let Ok(t) = chrono::DateTime::parse_from_str(text, format) {
-        return Some(t.timestamp_micros());
-    }
-    if let Ok(t) = chrono::NaiveDateTime::parse_from_str(text, format) {
-        return Some(t.and_utc().timestamp_micros());
-    }
-    let date = chrono::NaiveDate::parse_from_str(text, format).ok()?;
-    Some(date.and_hms_opt(0, 0, 0)?.and_utc().timestamp_micros())
 }
 
 /// A count of units since 1970 as TIMESTAMP.
@@ -287,34 +274,48 @@ fn from_units(args: Args<'_>, micros: i64) -> Result<Expr> {
         return args.refuse();
     }
     let n = args.cast(0, &DataType::Int64)?;
-    Ok(Kernel::call("timestamp_of", timestamp(), micros.to_string(), |c| {
-        let unit: i64 = c.params.parse().unwrap_or(1);
-        c.over_arrays(|a| {
-            let out: PrimitiveArray<TimestampMicrosecondType> = a[0].as_primitive::<Int64Type>().try_unary(|v| {
-                v.checked_mul(unit).ok_or_else(|| SparkError::external("ARITHMETIC_OVERFLOW", format!("{v} is beyond the last timestamp")))
-            })?;
-            Ok(Arc::new(out.with_data_type(c.returns.clone())) as _)
-        })
-    }, vec![n]))
+    Ok(Kernel::call(
+        "timestamp_of",
+        timestamp(),
+        micros.to_string(),
+        |c| {
+            let unit: i64 = c.params.parse().unwrap_or(1);
+            c.over_arrays(|a| {
+                let out: PrimitiveArray<TimestampMicrosecondType> =
+                    a[0].as_primitive::<Int64Type>().try_unary(|v| {
+                        v.checked_mul(unit).ok_or_else(|| {
+                            SparkError::external(
+                                "ARITHMETIC_OVERFLOW",
+                                format!("{v} is beyond the last timestamp"),
+                            )
+                        })
+                    })?;
+                Ok(Arc::new(out.with_data_type(c.returns.clone())) as _)
+            })
+        },
+        vec![n],
+    ))
 }
 
 /// A TIMESTAMP as a count of units since 1970, rounded down.
 fn to_units(args: Args<'_>, micros: i64) -> Result<Expr> {
     args.expect(1, 1)?;
     let t = args.cast(0, &timestamp())?;
-    Ok(Kernel::call("unix_units", DataType::Int64, micros.to_string(), units, vec![t]))
+    Ok(Kernel::call(
+        "unix_units",
+        DataType::Int64,
+        micros.to_string(),
+        units,
+        vec![t],
+    ))
 }
 
-/// `params` is the unit in microseconds; with ` cut` behind it the count is cut towards zero.
+/// `params` is the unit in microseconds.
 fn units(call: &Call<'_>) -> Result<ColumnarValue> {
-    let (unit, cut) = match call.params.split_once(' ') {
-        Some((unit, _)) => (unit, true),
-        None => (call.params, false),
-    };
-    let unit: i64 = unit.parse().unwrap_or(1);
+    let unit: i64 = call.params.parse().unwrap_or(1);
     call.over_arrays(|a| {
         let t = a[0].as_primitive::<TimestampMicrosecondType>();
-        let out: PrimitiveArray<Int64Type> = t.unary(|v| if cut { v / unit } else { v.div_euclid(unit) });
+        let out: PrimitiveArray<Int64Type> = t.unary(|v| v.div_euclid(unit));
         Ok(Arc::new(out) as _)
     })
 }
@@ -322,13 +323,23 @@ fn units(call: &Call<'_>) -> Result<ColumnarValue> {
 fn day_difference(args: Args<'_>) -> Result<Expr> {
     args.expect(2, 2)?;
     let dates = args.cast_all(&[DataType::Date32, DataType::Date32])?;
-    Ok(Kernel::call("datediff", DataType::Int32, "", |c| {
-        c.over_arrays(|a| {
-            let (x, y) = (a[0].as_primitive::<Date32Type>(), a[1].as_primitive::<Date32Type>());
-            let out: PrimitiveArray<Int32Type> = arrow::compute::binary(x, y, i32::wrapping_sub)?;
-            Ok(Arc::new(out) as _)
-        })
-    }, dates))
+    Ok(Kernel::call(
+        "datediff",
+        DataType::Int32,
+        "",
+        |c| {
+            c.over_arrays(|a| {
+                let (x, y) = (
+                    a[0].as_primitive::<Date32Type>(),
+                    a[1].as_primitive::<Date32Type>(),
+                );
+                let out: PrimitiveArray<Int32Type> =
+                    arrow::compute::binary(x, y, i32::wrapping_sub)?;
+                Ok(Arc::new(out) as _)
+            })
+        },
+        dates,
+    ))
 }
 
 fn days(args: Args<'_>, op: Operator) -> Result<Expr> {

@@ -26,7 +26,11 @@ impl JsonPath {
                 if name.is_empty() {
                     return None;
                 }
-                steps.push(if name == "*" { Step::Every } else { Step::Field(name.to_owned()) });
+                steps.push(if name == "*" {
+                    Step::Every
+                } else {
+                    Step::Field(name.to_owned())
+                });
                 rest = &field[end..];
                 continue;
             }
@@ -98,7 +102,11 @@ mod tests {
     #[test]
     fn find_wildcard_gives_the_whole_array() {
         let value: Value = serde_json::from_str(r#"{"a": {"b": [10, 20]}}"#).unwrap();
-        let find = |p: &str| JsonPath::parse(p).and_then(|p| p.find(&value)).map(|v| v.to_string());
+        let find = |p: &str| {
+            JsonPath::parse(p)
+                .and_then(|p| p.find(&value))
+                .map(|v| v.to_string())
+        };
         assert_eq!(find("$.a.b[1]").as_deref(), Some("20"));
         assert_eq!(find("$.a.b[*]").as_deref(), Some("[10,20]"));
         assert_eq!(find("$['a']").as_deref(), Some(r#"{"b":[10,20]}"#));

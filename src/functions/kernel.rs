@@ -10,8 +10,8 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
-    Volatility, expr::ScalarFunction,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility, expr::ScalarFunction,
 };
 use datafusion::scalar::ScalarValue;
 
@@ -35,14 +35,25 @@ impl Call<'_> {
 
     /// All arguments as arrays, and whether the result may be cut back to a scalar.
     pub(crate) fn arrays(&self) -> Result<(Vec<ArrayRef>, bool)> {
-        let scalar = !self.args.is_empty() && self.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
+        let scalar = !self.args.is_empty()
+            && self
+                .args
+                .iter()
+                .all(|a| matches!(a, ColumnarValue::Scalar(_)));
         let rows = if scalar { 1 } else { self.rows };
-        let arrays = self.args.iter().map(|a| a.to_array(rows)).collect::<Result<_>>()?;
+        let arrays = self
+            .args
+            .iter()
+            .map(|a| a.to_array(rows))
+            .collect::<Result<_>>()?;
         Ok((arrays, scalar))
     }
 
     /// Runs `f` over the arguments as arrays; constants in, constant out.
-    pub(crate) fn over_arrays(&self, f: impl FnOnce(&[ArrayRef]) -> Result<ArrayRef>) -> Result<ColumnarValue> {
+    pub(crate) fn over_arrays(
+        &self,
+        f: impl FnOnce(&[ArrayRef]) -> Result<ArrayRef>,
+    ) -> Result<ColumnarValue> {
         let (arrays, scalar) = self.arrays()?;
         let out = f(&arrays)?;
         if scalar {
@@ -94,7 +105,10 @@ impl Kernel {
             code,
             signature: Signature::one_of(types, volatility),
         };
-        Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(kernel)), args))
+        Expr::ScalarFunction(ScalarFunction::new_udf(
+            Arc::new(ScalarUDF::from(kernel)),
+            args,
+        ))
     }
 
     /// Constant settings given at planning.
@@ -104,9 +118,28 @@ impl Kernel {
 
     /// The kernel behind `expr`, if it is a call of the kernel `name`.
     pub(crate) fn of<'a>(expr: &'a Expr, name: &str) -> Option<(&'a Kernel, &'a [Expr])> {
-        let Expr::ScalarFunction(call) = expr else { return None };
+        let Expr::ScalarFunction(call) = expr else {
+            return None;
+        };
         let kernel = call.func.inner().downcast_ref::<Kernel>()?;
         (kernel.name == name).then_some((kernel, call.args.as_slice()))
+    }
+}
+
+impl Kernel {
+    /// The call in words. Everything that tells two kernels of one name apart is part of it.
+    fn shown(&self, args: String) -> String {
+        if self.name.ends_with("cast") {
+            return format!(
+                "{}({args} AS {})",
+                self.name,
+                super::text::type_text(&self.returns)
+            );
+        }
+        match self.params.is_empty() || self.params == self.name {
+            true => format!("{}({args})", self.name),
+            false => format!("{}[{}]({args})", self.name, self.params),
+        }
     }
 }
 
@@ -129,6 +162,16 @@ impl Hash for Kernel {
 impl ScalarUDFImpl for Kernel {
     fn name(&self) -> &str {
         self.name
+    }
+
+    fn display_name(&self, args: &[Expr]) -> Result<String> {
+        let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+        Ok(self.shown(args.join(", ")))
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let args: Vec<String> = args.iter().map(|a| a.schema_name().to_string()).collect();
+        Ok(self.shown(args.join(", ")))
     }
 
     fn signature(&self) -> &Signature {

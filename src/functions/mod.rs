@@ -8,20 +8,29 @@
 pub mod aggregates;
 mod arithmetic;
 pub(crate) mod cast;
+mod checked;
 pub(crate) mod coerce;
 pub(crate) mod collections;
 mod conditional;
 mod datetime;
+mod datetime_format;
 pub mod error;
+mod hash;
 pub(crate) mod intervals;
 pub mod json;
 mod json_path;
 mod json_text;
+mod json_write;
 pub(crate) mod kernel;
+pub(crate) mod maps;
 mod maths;
+mod number_format;
 pub(crate) mod operators;
 mod parse;
+mod regex;
+mod rounding;
 mod strings;
+pub(crate) mod structs;
 mod text;
 pub mod windows;
 
@@ -61,7 +70,11 @@ impl Args<'_> {
         if (min..=max).contains(&n) {
             return Ok(());
         }
-        let wanted = if min == max { min.to_string() } else { format!("{min} to {max}") };
+        let wanted = if min == max {
+            min.to_string()
+        } else {
+            format!("{min} to {max}")
+        };
         let message = format!("{} takes {wanted} arguments, it was given {n}", self.name);
         Err(SparkError::external("WRONG_NUM_ARGS", message))
     }
@@ -78,7 +91,11 @@ impl Args<'_> {
 
     /// All arguments cast to the types given.
     pub(crate) fn cast_all(&self, to: &[DataType]) -> Result<Vec<Expr>> {
-        to.iter().take(self.exprs.len()).enumerate().map(|(i, t)| self.cast(i, t)).collect()
+        to.iter()
+            .take(self.exprs.len())
+            .enumerate()
+            .map(|(i, t)| self.cast(i, t))
+            .collect()
     }
 
     /// The constant text in argument `i`.
@@ -86,11 +103,19 @@ impl Args<'_> {
         match &self.exprs[i] {
             Expr::Literal(v, _) => match v.cast_to(&DataType::Utf8)? {
                 ScalarValue::Utf8(Some(text)) => Ok(text),
-                _ => Err(error::mismatch(format!("argument {} of {} must not be null", i + 1, self.name))),
+                _ => Err(error::mismatch(format!(
+                    "argument {} of {} must not be null",
+                    i + 1,
+                    self.name
+                ))),
             },
             _ => Err(SparkError::external(
                 "DATATYPE_MISMATCH.NON_FOLDABLE_INPUT",
-                format!("argument {} of {} must be a constant text", i + 1, self.name),
+                format!(
+                    "argument {} of {} must be a constant text",
+                    i + 1,
+                    self.name
+                ),
             )),
         }
     }
@@ -118,7 +143,11 @@ impl Args<'_> {
 
     /// This call's arguments have types that the function does not accept.
     pub(crate) fn refuse<T>(&self) -> Result<T> {
-        Err(error::mismatch(format!("{} does not accept {}", self.name, coerce::list_types(&self.types))))
+        Err(error::mismatch(format!(
+            "{} does not accept {}",
+            self.name,
+            coerce::list_types(&self.types)
+        )))
     }
 }
 
@@ -136,8 +165,14 @@ static TABLE: LazyLock<HashMap<&'static str, Resolver>> = LazyLock::new(|| {
         maths::FUNCTIONS,
         strings::FUNCTIONS,
         collections::FUNCTIONS,
+        maps::FUNCTIONS,
+        structs::FUNCTIONS,
         json::FUNCTIONS,
         datetime::FUNCTIONS,
+        datetime_format::FUNCTIONS,
+        hash::FUNCTIONS,
+        number_format::FUNCTIONS,
+        regex::FUNCTIONS,
         windows::FUNCTIONS,
     ]
     .iter()
@@ -154,8 +189,16 @@ pub(crate) fn table() -> &'static HashMap<&'static str, Resolver> {
 ///
 /// # Errors
 /// An unknown name, a wrong number of arguments, arguments of types that Spark refuses.
-pub(crate) fn resolve(name: &str, args: Vec<Expr>, schema: &DFSchema, library: &Library) -> Result<Expr> {
-    let types = args.iter().map(|e| e.get_type(schema as &dyn ExprSchema)).collect::<Result<Vec<_>>>()?;
+pub(crate) fn resolve(
+    name: &str,
+    args: Vec<Expr>,
+    schema: &DFSchema,
+    library: &Library,
+) -> Result<Expr> {
+    let types = args
+        .iter()
+        .map(|e| e.get_type(schema as &dyn ExprSchema))
+        .collect::<Result<Vec<_>>>()?;
     let call = Args {
         name,
         exprs: args,

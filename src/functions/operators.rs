@@ -6,25 +6,39 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::{ExprSchema, Result};
 use datafusion::logical_expr::{
-    Between, BinaryExpr, Case, Expr, ExprSchemable, Like, Operator, expr::InList, expr::ScalarFunction,
+    Between, BinaryExpr, Case, Expr, ExprSchemable, Like, Operator, expr::InList,
+    expr::ScalarFunction,
 };
 use datafusion::scalar::ScalarValue;
 
 use super::arithmetic;
-use super::coerce::{cast_from, cast_to, common_of, common_type, is_float, is_integer, is_text, list_types};
+use super::coerce::{
+    cast_from, cast_to, common_of, common_type, is_float, is_integer, is_text, list_types,
+};
 use super::error::mismatch;
 use super::kernel::{Call, Kernel};
 
 /// `left op right` with operands cast as Spark's ANSI mode casts them.
-pub(crate) fn binary(op: Operator, left: Expr, right: Expr, schema: &dyn ExprSchema) -> Result<Expr> {
+pub(crate) fn binary(
+    op: Operator,
+    left: Expr,
+    right: Expr,
+    schema: &dyn ExprSchema,
+) -> Result<Expr> {
     match op {
         Operator::And | Operator::Or => logical(op, left, right, schema),
-        Operator::BitwiseAnd | Operator::BitwiseOr | Operator::BitwiseXor => bitwise(op, left, right, schema),
+        Operator::BitwiseAnd | Operator::BitwiseOr | Operator::BitwiseXor => {
+            bitwise(op, left, right, schema)
+        }
         Operator::StringConcat => super::strings::concat(vec![left, right], schema),
         op if compares(op) => comparison(op, left, right, schema),
         op => match arithmetic::arithmetic(op, left.clone(), right.clone(), schema, true)? {
             Some(planned) => Ok(planned),
-            None => Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))),
+            None => Ok(Expr::BinaryExpr(BinaryExpr::new(
+                Box::new(left),
+                op,
+                Box::new(right),
+            ))),
         },
     }
 }
@@ -45,7 +59,11 @@ fn compares(op: Operator) -> bool {
 
 fn logical(op: Operator, left: Expr, right: Expr, schema: &dyn ExprSchema) -> Result<Expr> {
     let (left, right) = (condition(left, schema)?, condition(right, schema)?);
-    Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
+    Ok(Expr::BinaryExpr(BinaryExpr::new(
+        Box::new(left),
+        op,
+        Box::new(right),
+    )))
 }
 
 /// `expr` as BOOLEAN; text and NULL are cast, other types refused.
@@ -53,7 +71,10 @@ pub(crate) fn condition(expr: Expr, schema: &dyn ExprSchema) -> Result<Expr> {
     match expr.get_type(schema)? {
         DataType::Boolean => Ok(expr),
         t if t == DataType::Null || is_text(&t) => cast_from(expr, &t, &DataType::Boolean),
-        t => Err(mismatch(format!("`{expr}` must be a boolean, it is {}", list_types(&[t])))),
+        t => Err(mismatch(format!(
+            "`{expr}` must be a boolean, it is {}",
+            list_types(&[t])
+        ))),
     }
 }
 
@@ -61,25 +82,47 @@ fn bitwise(op: Operator, left: Expr, right: Expr, schema: &dyn ExprSchema) -> Re
     let types = [left.get_type(schema)?, right.get_type(schema)?];
     let common = common_of(&types, &op.to_string())?;
     if !is_integer(&common) {
-        return Err(mismatch(format!("{op} does not accept {}", list_types(&types))));
+        return Err(mismatch(format!(
+            "{op} does not accept {}",
+            list_types(&types)
+        )));
     }
-    let (left, right) = (cast_from(left, &types[0], &common)?, cast_from(right, &types[1], &common)?);
-    Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
+    let (left, right) = (
+        cast_from(left, &types[0], &common)?,
+        cast_from(right, &types[1], &common)?,
+    );
+    Ok(Expr::BinaryExpr(BinaryExpr::new(
+        Box::new(left),
+        op,
+        Box::new(right),
+    )))
 }
 
 fn comparison(op: Operator, left: Expr, right: Expr, schema: &dyn ExprSchema) -> Result<Expr> {
     let types = [left.get_type(schema)?, right.get_type(schema)?];
     let common = common_type(&types[0], &types[1])
         .filter(|t| !matches!(t, DataType::Map(_, _)))
-        .ok_or_else(|| mismatch(format!("`{left} {op} {right}` compares {}", list_types(&types))))?;
+        .ok_or_else(|| {
+            mismatch(format!(
+                "`{left} {op} {right}` compares {}",
+                list_types(&types)
+            ))
+        })?;
     let left = comparable(cast_from(left, &types[0], &common)?, &common);
     let right = comparable(cast_from(right, &types[1], &common)?, &common);
-    Ok(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
+    Ok(Expr::BinaryExpr(BinaryExpr::new(
+        Box::new(left),
+        op,
+        Box::new(right),
+    )))
 }
 
 /// A float whose negative zero became zero: Spark holds both equal, Arrow's comparison does not.
 fn comparable(expr: Expr, t: &DataType) -> Expr {
-    if !is_float(t) || matches!(expr, Expr::Literal(_, _)) || Kernel::of(&expr, "normal_zero").is_some() {
+    if !is_float(t)
+        || matches!(expr, Expr::Literal(_, _))
+        || Kernel::of(&expr, "normal_zero").is_some()
+    {
         return expr;
     }
     Kernel::call("normal_zero", t.clone(), "", normal_zero, vec![expr])
@@ -88,8 +131,14 @@ fn comparable(expr: Expr, t: &DataType) -> Expr {
 fn normal_zero(call: &Call<'_>) -> Result<datafusion::logical_expr::ColumnarValue> {
     call.over_arrays(|a| {
         Ok(match a[0].data_type() {
-            DataType::Float32 => Arc::new(a[0].as_primitive::<Float32Type>().unary::<_, Float32Type>(|v| v + 0.0)) as ArrayRef,
-            _ => Arc::new(a[0].as_primitive::<Float64Type>().unary::<_, Float64Type>(|v| v + 0.0)),
+            DataType::Float32 => Arc::new(
+                a[0].as_primitive::<Float32Type>()
+                    .unary::<_, Float32Type>(|v| v + 0.0),
+            ) as ArrayRef,
+            _ => Arc::new(
+                a[0].as_primitive::<Float64Type>()
+                    .unary::<_, Float64Type>(|v| v + 0.0),
+            ),
         })
     })
 }
@@ -119,12 +168,19 @@ pub(crate) fn coerce(expr: Expr, schema: &dyn ExprSchema) -> Result<Expr> {
 
 /// CASE: conditions boolean (or of the operand's type), results of one type.
 pub(crate) fn case(c: Case, schema: &dyn ExprSchema) -> Result<Expr> {
-    let results = c.when_then_expr.iter().map(|(_, t)| t.as_ref()).chain(c.else_expr.as_deref());
-    let types = results.map(|e| e.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    let results = c
+        .when_then_expr
+        .iter()
+        .map(|(_, t)| t.as_ref())
+        .chain(c.else_expr.as_deref());
+    let types = results
+        .map(|e| e.get_type(schema))
+        .collect::<Result<Vec<_>>>()?;
     let common = common_of(&types, "CASE")?;
     let operand = match &c.expr {
         Some(e) => {
-            let whens = std::iter::once(e.get_type(schema)).chain(c.when_then_expr.iter().map(|(w, _)| w.get_type(schema)));
+            let whens = std::iter::once(e.get_type(schema))
+                .chain(c.when_then_expr.iter().map(|(w, _)| w.get_type(schema)));
             Some(common_of(&whens.collect::<Result<Vec<_>>>()?, "CASE")?)
         }
         None => None,
@@ -141,7 +197,11 @@ pub(crate) fn case(c: Case, schema: &dyn ExprSchema) -> Result<Expr> {
         (Some(e), Some(t)) => Some(Box::new(cast_to(*e, t, schema)?)),
         _ => None,
     };
-    let otherwise = c.else_expr.map(|e| cast_to(*e, &common, schema)).transpose()?.map(Box::new);
+    let otherwise = c
+        .else_expr
+        .map(|e| cast_to(*e, &common, schema))
+        .transpose()?
+        .map(Box::new);
     Ok(Expr::Case(Case::new(expr, branches, otherwise)))
 }
 
@@ -152,25 +212,44 @@ fn in_list(list: InList, schema: &dyn ExprSchema) -> Result<Expr> {
     }
     let common = common_of(&types, "IN")?;
     let expr = comparable(cast_to(*list.expr, &common, schema)?, &common);
-    let items = list.list.into_iter().map(|e| cast_to(e, &common, schema)).collect::<Result<Vec<_>>>()?;
+    let items = list
+        .list
+        .into_iter()
+        .map(|e| cast_to(e, &common, schema))
+        .collect::<Result<Vec<_>>>()?;
     if matches!(common, DataType::Struct(_)) {
         return in_structs(expr, items, list.negated);
     }
-    Ok(Expr::InList(InList::new(Box::new(expr), items, list.negated)))
+    Ok(Expr::InList(InList::new(
+        Box::new(expr),
+        items,
+        list.negated,
+    )))
 }
 
 /// IN over structs as a chain of equalities, which Arrow compares field by field.
 fn in_structs(expr: Expr, items: Vec<Expr>, negated: bool) -> Result<Expr> {
-    let any = items.into_iter().map(|i| expr.clone().eq(i)).reduce(Expr::or);
+    let any = items
+        .into_iter()
+        .map(|i| expr.clone().eq(i))
+        .reduce(Expr::or);
     let any = any.unwrap_or_else(|| Expr::Literal(ScalarValue::Boolean(Some(false)), None));
-    Ok(if negated { Expr::Not(Box::new(any)) } else { any })
+    Ok(if negated {
+        Expr::Not(Box::new(any))
+    } else {
+        any
+    })
 }
 
 fn between(b: Between, schema: &dyn ExprSchema) -> Result<Expr> {
     let low = comparison(Operator::GtEq, b.expr.as_ref().clone(), *b.low, schema)?;
     let high = comparison(Operator::LtEq, *b.expr, *b.high, schema)?;
     let inside = low.and(high);
-    Ok(if b.negated { Expr::Not(Box::new(inside)) } else { inside })
+    Ok(if b.negated {
+        Expr::Not(Box::new(inside))
+    } else {
+        inside
+    })
 }
 
 fn like(l: Like, schema: &dyn ExprSchema) -> Result<Expr> {
@@ -184,17 +263,34 @@ pub(crate) fn library_call(call: ScalarFunction, schema: &dyn ExprSchema) -> Res
     if call.func.inner().downcast_ref::<Kernel>().is_some() {
         return Ok(Expr::ScalarFunction(call));
     }
-    let fields = call.args.iter().map(|e| e.to_field(schema).map(|(_, f)| f)).collect::<Result<Vec<_>>>()?;
-    let wanted = datafusion::logical_expr::type_coercion::functions::fields_with_udf(&fields, call.func.as_ref())
-        .map_err(|e| mismatch(format!("{}: {}", call.func.name(), e.strip_backtrace())))?;
+    let fields = call
+        .args
+        .iter()
+        .map(|e| e.to_field(schema).map(|(_, f)| f))
+        .collect::<Result<Vec<_>>>()?;
+    let wanted = datafusion::logical_expr::type_coercion::functions::fields_with_udf(
+        &fields,
+        call.func.as_ref(),
+    )
+    .map_err(|e| mismatch(format!("{}: {}", call.func.name(), e.strip_backtrace())))?;
     let args = call.args.into_iter().zip(fields.iter().zip(wanted));
-    let args = args.map(|(e, (have, want))| match (have.data_type(), want.data_type()) {
-        (h, w) if h == w => Ok(e),
-        (h, w) if is_text(h) && is_text(w) || super::cast::type_text(h) == super::cast::type_text(w) => {
-            Ok(Expr::Cast(datafusion::logical_expr::Cast::new(Box::new(e), w.clone())))
-        }
-        (h, w) => cast_from(e, h, w),
-    });
+    let args = args.map(
+        |(e, (have, want))| match (have.data_type(), want.data_type()) {
+            (h, w) if h == w => Ok(e),
+            (h, w)
+                if is_text(h) && is_text(w)
+                    || super::cast::type_text(h) == super::cast::type_text(w) =>
+            {
+                Ok(Expr::Cast(datafusion::logical_expr::Cast::new(
+                    Box::new(e),
+                    w.clone(),
+                )))
+            }
+            (h, w) => cast_from(e, h, w),
+        },
+    );
     let args = args.collect::<Result<Vec<_>>>()?;
-    Ok(Expr::ScalarFunction(ScalarFunction::new_udf(call.func, args)))
+    Ok(Expr::ScalarFunction(ScalarFunction::new_udf(
+        call.func, args,
+    )))
 }

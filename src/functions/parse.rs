@@ -28,7 +28,10 @@ pub(crate) fn double(text: &str) -> Option<f64> {
         _ => {}
     }
     let number = lower.strip_suffix(['d', 'f']).unwrap_or(&lower);
-    if !number.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'+' | b'-')) {
+    if !number
+        .bytes()
+        .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'+' | b'-'))
+    {
         return None;
     }
     number.parse().ok()
@@ -46,12 +49,21 @@ fn decimal_parts(text: &str) -> Option<(i128, i32)> {
         None => (false, number.strip_prefix('+').unwrap_or(number)),
     };
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    if (whole.is_empty() && fraction.is_empty()) || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
+    if (whole.is_empty() && fraction.is_empty())
+        || !whole
+            .bytes()
+            .chain(fraction.bytes())
+            .all(|b| b.is_ascii_digit())
+    {
         return None;
     }
     let all = format!("{whole}{fraction}");
     let significant = all.trim_start_matches('0');
-    let unscaled: i128 = if significant.is_empty() { 0 } else { significant.parse().ok()? };
+    let unscaled: i128 = if significant.is_empty() {
+        0
+    } else {
+        significant.parse().ok()?
+    };
     let scale = i32::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
     Some((if negative { -unscaled } else { unscaled }, scale))
 }
@@ -74,7 +86,12 @@ pub(crate) fn round_decimal(unscaled: i128, have: i32, precision: u8, scale: i8)
     } else {
         let unit = 10i128.pow(down.unsigned_abs());
         let (quotient, rest) = (unscaled / unit, unscaled % unit);
-        quotient + if rest.unsigned_abs() >= unit.unsigned_abs() - unit.unsigned_abs() / 2 { unscaled.signum() } else { 0 }
+        quotient
+            + if rest.unsigned_abs() >= unit.unsigned_abs() - unit.unsigned_abs() / 2 {
+                unscaled.signum()
+            } else {
+                0
+            }
     };
     (value.unsigned_abs() < 10u128.pow(u32::from(precision))).then_some(value)
 }
@@ -89,7 +106,8 @@ pub(crate) fn boolean(text: &str) -> Option<bool> {
 }
 
 fn number(part: &str, min: usize, max: usize) -> Option<u32> {
-    ((min..=max).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit())).then(|| part.parse().ok())?
+    ((min..=max).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit()))
+        .then(|| part.parse().ok())?
 }
 
 /// `yyyy`, `yyyy-m`, `yyyy-m-d`, with an optional sign and up to 7 digits of year.
@@ -146,20 +164,33 @@ fn time_part(text: &str) -> Option<NaiveTime> {
 fn at_zone(local: NaiveDateTime, zone: &str) -> Option<i64> {
     let utc = local.and_utc().timestamp_micros();
     let zone = zone.trim();
-    let bare = ["UTC", "GMT", "UT"].iter().find_map(|p| zone.strip_prefix(p)).unwrap_or(zone);
+    let bare = ["UTC", "GMT", "UT"]
+        .iter()
+        .find_map(|p| zone.strip_prefix(p))
+        .unwrap_or(zone);
     if bare.is_empty() || bare == "Z" {
         return Some(utc);
     }
     if let Some(offset) = bare.strip_prefix(['+', '-']) {
         let mut parts = offset.split(':');
         let hours = i64::from(number(parts.next()?, 1, 2)?);
-        let minutes = parts.next().map_or(Some(0), |p| number(p, 1, 2)).map(i64::from)?;
-        let seconds = parts.next().map_or(Some(0), |p| number(p, 1, 2)).map(i64::from)?;
+        let minutes = parts
+            .next()
+            .map_or(Some(0), |p| number(p, 1, 2))
+            .map(i64::from)?;
+        let seconds = parts
+            .next()
+            .map_or(Some(0), |p| number(p, 1, 2))
+            .map(i64::from)?;
         let total = hours * 3600 + minutes * 60 + seconds;
         if total > 18 * 3600 || parts.next().is_some() {
             return None;
         }
-        return Some(if bare.starts_with('-') { utc + total * 1_000_000 } else { utc - total * 1_000_000 });
+        return Some(if bare.starts_with('-') {
+            utc + total * 1_000_000
+        } else {
+            utc - total * 1_000_000
+        });
     }
     local_to_utc(local, zone.parse().ok()?)
 }
@@ -178,10 +209,17 @@ pub(crate) fn local_to_utc(local: NaiveDateTime, zone: chrono_tz::Tz) -> Option<
 pub(crate) fn timestamp(text: &str, zoned: bool) -> Option<i64> {
     let t = trimmed(text);
     let Some(split) = t.find(['T', ' ']) else {
-        return Some(date_part(t)?.and_hms_opt(0, 0, 0)?.and_utc().timestamp_micros());
+        return Some(
+            date_part(t)?
+                .and_hms_opt(0, 0, 0)?
+                .and_utc()
+                .timestamp_micros(),
+        );
     };
     let (day, rest) = (date_part(&t[..split])?, &t[split + 1..]);
-    let end = rest.find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.')).unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.'))
+        .unwrap_or(rest.len());
     let local = day.and_time(time_part(&rest[..end])?);
     let zone = &rest[end..];
     match (zone.is_empty(), zoned) {
@@ -207,10 +245,21 @@ mod tests {
     #[test]
     fn timestamp_spellings_of_spark_are_read() {
         let micros = 1_767_323_045_000_000;
-        for text in ["2026-01-02T03:04:05Z", "2026-01-02 03:04:05", "2026-1-2 3:4:5", "2026-01-02T04:04:05+01:00"] {
+        for text in [
+            "2026-01-02T03:04:05Z",
+            "2026-01-02 03:04:05",
+            "2026-1-2 3:4:5",
+            "2026-01-02T04:04:05+01:00",
+        ] {
             assert_eq!(timestamp(text, true), Some(micros), "{text}");
         }
-        for text in ["soon", "", "2026-02-30", "2026-01-02T24:00:00", "2026-01-02T23:59:60Z"] {
+        for text in [
+            "soon",
+            "",
+            "2026-02-30",
+            "2026-01-02T24:00:00",
+            "2026-01-02T23:59:60Z",
+        ] {
             assert_eq!(timestamp(text, true), None, "{text}");
         }
     }

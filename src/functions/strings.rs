@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringArray, StringBuilder};
-use arrow::datatypes::{DataType, Int32Type};
-use datafusion::common::{Result, ScalarValue};
+use arrow::array::{Array, ArrayRef, AsArray, StringArray};
+use arrow::datatypes::DataType;
+use datafusion::common::Result;
 use datafusion::logical_expr::{ColumnarValue, Expr, lit};
-use regex::Regex;
 
-use super::coerce::{array_of, cast_to, is_text};
-use super::error::SparkError;
+use super::coerce::{cast_to, is_text};
 use super::kernel::{Call, Kernel};
 use super::{Args, Resolver};
 
@@ -28,7 +26,13 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
     ("lower", |a| on_text(a, "lower")),
     ("lcase", |a| on_text(a, "lower")),
     ("initcap", |a| map_text(a, "initcap")),
-    ("reverse", |a| if is_text(&a.types[0]) { on_text(a, "reverse") } else { a.library("array_reverse") }),
+    ("reverse", |a| {
+        if is_text(&a.types[0]) {
+            on_text(a, "reverse")
+        } else {
+            a.library("array_reverse")
+        }
+    }),
     ("trim", |a| trim(a, "btrim")),
     ("btrim", |a| trim(a, "btrim")),
     ("ltrim", |a| trim(a, "ltrim")),
@@ -43,13 +47,13 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
     }),
     ("lpad", |a| pad(a, "lpad")),
     ("rpad", |a| pad(a, "rpad")),
-    ("split", split),
-    ("rlike", |a| regex_match(a)),
-    ("regexp", |a| regex_match(a)),
-    ("regexp_like", |a| regex_match(a)),
     ("replace", |a| {
         a.expect(2, 3)?;
-        let with = if a.exprs.len() > 2 { a.string(2)? } else { lit("") };
+        let with = if a.exprs.len() > 2 {
+            a.string(2)?
+        } else {
+            lit("")
+        };
         a.library_with("replace", vec![a.string(0)?, a.string(1)?, with])
     }),
     ("translate", |a| on_text(a, "translate")),
@@ -69,37 +73,68 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
     ("find_in_set", |a| text_to_int(a, "find_in_set")),
     ("substr", substring),
     ("substring", substring),
-    ("left", |a| a.call("substring", vec![a.exprs[0].clone(), lit(1i32), a.exprs[1].clone()])),
+    ("left", |a| {
+        a.call(
+            "substring",
+            vec![a.exprs[0].clone(), lit(1i32), a.exprs[1].clone()],
+        )
+    }),
     ("decode_text", |a| a.cast(0, &DataType::Utf8)),
 ];
 
 /// `||` and `concat`: text, binaries, or arrays; anything else is cast to text.
 pub(super) fn concat(args: Vec<Expr>, schema: &dyn datafusion::common::ExprSchema) -> Result<Expr> {
     use datafusion::logical_expr::ExprSchemable;
-    let types = args.iter().map(|e| e.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    let types = args
+        .iter()
+        .map(|e| e.get_type(schema))
+        .collect::<Result<Vec<_>>>()?;
     let arrays = types.iter().any(|t| matches!(t, DataType::List(_)));
     let to = match types.iter().all(|t| *t == DataType::Binary) && !types.is_empty() {
         true => DataType::Binary,
         false if arrays => super::coerce::common_of(&types, "concat")?,
         false => DataType::Utf8,
     };
-    let args = args.into_iter().map(|e| cast_to(e, &to, schema)).collect::<Result<Vec<_>>>()?;
+    let args = args
+        .into_iter()
+        .map(|e| cast_to(e, &to, schema))
+        .collect::<Result<Vec<_>>>()?;
     Ok(Kernel::call("concat", to, "", concatenate, args))
 }
 
 fn concatenate(call: &Call<'_>) -> Result<ColumnarValue> {
-    let rows = if call.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_))) { 1 } else { call.rows };
-    let nulls = |a: &[ArrayRef]| (0..rows).map(|r| a.iter().all(|c| c.is_valid(r))).collect::<Vec<_>>();
+    let rows = if call
+        .args
+        .iter()
+        .all(|a| matches!(a, ColumnarValue::Scalar(_)))
+    {
+        1
+    } else {
+        call.rows
+    };
+    let nulls = |a: &[ArrayRef]| {
+        (0..rows)
+            .map(|r| a.iter().all(|c| c.is_valid(r)))
+            .collect::<Vec<_>>()
+    };
     call.over_arrays(|a| match call.returns {
         DataType::Utf8 => {
             let columns: Vec<&StringArray> = a.iter().map(|c| c.as_string::<i32>()).collect();
             let rows = nulls(a).into_iter().enumerate();
-            let out = rows.map(|(r, alive)| alive.then(|| columns.iter().map(|c| c.value(r)).collect::<String>()));
+            let out = rows.map(|(r, alive)| {
+                alive.then(|| columns.iter().map(|c| c.value(r)).collect::<String>())
+            });
             Ok(Arc::new(out.collect::<StringArray>()) as _)
         }
         DataType::Binary => {
             let rows = nulls(a).into_iter().enumerate();
-            let out = rows.map(|(r, alive)| alive.then(|| a.iter().flat_map(|c| c.as_binary::<i32>().value(r).to_vec()).collect::<Vec<u8>>()));
+            let out = rows.map(|(r, alive)| {
+                alive.then(|| {
+                    a.iter()
+                        .flat_map(|c| c.as_binary::<i32>().value(r).to_vec())
+                        .collect::<Vec<u8>>()
+                })
+            });
             Ok(Arc::new(out.collect::<arrow::array::BinaryArray>()) as _)
         }
         _ => join_arrays(a, nulls(a), call.returns),
@@ -112,15 +147,24 @@ fn join_arrays(a: &[ArrayRef], alive: Vec<bool>, t: &DataType) -> Result<ArrayRe
     for (row, alive) in alive.iter().enumerate() {
         let before = picks.len();
         for (l, list) in lists.iter().enumerate().filter(|_| *alive) {
-            picks.extend((list.value_offsets()[row]..list.value_offsets()[row + 1]).map(|i| (l, i as usize)));
+            picks.extend(
+                (list.value_offsets()[row]..list.value_offsets()[row + 1]).map(|i| (l, i as usize)),
+            );
         }
         lengths.push(picks.len() - before);
     }
     let values: Vec<&dyn Array> = lists.iter().map(|l| l.values().as_ref()).collect();
     let values = arrow::compute::interleave(&values, &picks)?;
-    let DataType::List(field) = t else { return Ok(values) };
+    let DataType::List(field) = t else {
+        return Ok(values);
+    };
     let offsets = arrow::buffer::OffsetBuffer::from_lengths(lengths);
-    Ok(Arc::new(arrow::array::ListArray::try_new(Arc::clone(field), offsets, values, Some(alive.into()))?))
+    Ok(Arc::new(arrow::array::ListArray::try_new(
+        Arc::clone(field),
+        offsets,
+        values,
+        Some(alive.into()),
+    )?))
 }
 
 /// A library function whose first argument is text (other types are cast), with an INT as result.
@@ -135,18 +179,30 @@ fn text_to_int(args: Args<'_>, name: &str) -> Result<Expr> {
 }
 
 fn to_int(args: &Args<'_>, name: &str, exprs: Vec<Expr>) -> Result<Expr> {
-    cast_to(args.library_with(name, exprs)?, &DataType::Int32, args.schema)
+    cast_to(
+        args.library_with(name, exprs)?,
+        &DataType::Int32,
+        args.schema,
+    )
 }
 
 fn on_text(args: Args<'_>, name: &str) -> Result<Expr> {
-    let exprs = (0..args.exprs.len()).map(|i| args.string(i)).collect::<Result<Vec<_>>>()?;
-    cast_to(args.library_with(name, exprs)?, &DataType::Utf8, args.schema)
+    let exprs = (0..args.exprs.len())
+        .map(|i| args.string(i))
+        .collect::<Result<Vec<_>>>()?;
+    cast_to(
+        args.library_with(name, exprs)?,
+        &DataType::Utf8,
+        args.schema,
+    )
 }
 
 /// `trim` takes blanks only, not every white space; `btrim(text, chars)` counts characters.
 fn trim(args: Args<'_>, name: &str) -> Result<Expr> {
     args.expect(1, 2)?;
-    let mut exprs = (0..args.exprs.len()).map(|i| args.string(i)).collect::<Result<Vec<_>>>()?;
+    let mut exprs = (0..args.exprs.len())
+        .map(|i| args.string(i))
+        .collect::<Result<Vec<_>>>()?;
     if exprs.len() == 1 {
         exprs.push(lit(" "));
     }
@@ -155,8 +211,15 @@ fn trim(args: Args<'_>, name: &str) -> Result<Expr> {
 
 fn pad(args: Args<'_>, name: &str) -> Result<Expr> {
     args.expect(2, 3)?;
-    let with = if args.exprs.len() > 2 { args.string(2)? } else { lit(" ") };
-    args.library_with(name, vec![args.string(0)?, args.cast(1, &DataType::Int64)?, with])
+    let with = if args.exprs.len() > 2 {
+        args.string(2)?
+    } else {
+        lit(" ")
+    };
+    args.library_with(
+        name,
+        vec![args.string(0)?, args.cast(1, &DataType::Int64)?, with],
+    )
 }
 
 fn substring(args: Args<'_>) -> Result<Expr> {
@@ -171,12 +234,18 @@ fn substring(args: Args<'_>) -> Result<Expr> {
 /// The first letter of every word upper, the rest lower; words are divided by blanks.
 fn map_text(args: Args<'_>, name: &'static str) -> Result<Expr> {
     args.expect(1, 1)?;
-    Ok(Kernel::call(name, DataType::Utf8, "", |c| {
-        c.over_arrays(|a| {
-            let rows = a[0].as_string::<i32>().iter().map(|v| v.map(title_case));
-            Ok(Arc::new(rows.collect::<StringArray>()) as _)
-        })
-    }, vec![args.string(0)?]))
+    Ok(Kernel::call(
+        name,
+        DataType::Utf8,
+        "",
+        |c| {
+            c.over_arrays(|a| {
+                let rows = a[0].as_string::<i32>().iter().map(|v| v.map(title_case));
+                Ok(Arc::new(rows.collect::<StringArray>()) as _)
+            })
+        },
+        vec![args.string(0)?],
+    ))
 }
 
 fn title_case(text: &str) -> String {
@@ -191,88 +260,4 @@ fn title_case(text: &str) -> String {
         start = c == ' ';
     }
     out
-}
-
-/// A pattern as Rust's regex engine reads it. Look-around and back references, which Java has, are refused.
-pub(super) fn pattern(text: &str) -> Result<Regex> {
-    Regex::new(text).map_err(|e| SparkError::external("INVALID_PARAMETER_VALUE.PATTERN", format!("the pattern '{text}' is not understood: {e}")))
-}
-
-fn regex_match(args: Args<'_>) -> Result<Expr> {
-    args.expect(2, 2)?;
-    if let Expr::Literal(ScalarValue::Utf8(Some(p)), _) = &args.exprs[1] {
-        pattern(p)?;
-    }
-    args.library_with("regexp_like", vec![args.string(0)?, args.string(1)?])
-}
-
-/// `split(text, regex[, limit])`: a positive limit bounds the pieces; without one, trailing empty pieces stay.
-fn split(args: Args<'_>) -> Result<Expr> {
-    args.expect(2, 3)?;
-    let limit = if args.exprs.len() > 2 { args.cast(2, &DataType::Int32)? } else { lit(-1i32) };
-    let t = array_of(DataType::Utf8);
-    Ok(Kernel::call("split", t, "", split_rows, vec![args.string(0)?, args.string(1)?, limit]))
-}
-
-fn split_rows(call: &Call<'_>) -> Result<ColumnarValue> {
-    let fixed = match &call.args[1] {
-        ColumnarValue::Scalar(ScalarValue::Utf8(Some(p))) => Some(pattern(p)?),
-        _ => None,
-    };
-    call.over_arrays(|a| {
-        let (text, patterns, limits) = (a[0].as_string::<i32>(), a[1].as_string::<i32>(), a[2].as_primitive::<Int32Type>());
-        let mut out = ListBuilder::new(StringBuilder::new());
-        for row in 0..text.len() {
-            if text.is_null(row) || patterns.is_null(row) || limits.is_null(row) {
-                out.append_null();
-                continue;
-            }
-            let own;
-            let regex = match &fixed {
-                Some(regex) => regex,
-                None => {
-                    own = pattern(patterns.value(row))?;
-                    &own
-                }
-            };
-            for piece in pieces(text.value(row), regex, limits.value(row)) {
-                out.values().append_value(piece);
-            }
-            out.append(true);
-        }
-        Ok(Arc::new(out.finish()) as _)
-    })
-}
-
-/// Java's `String.split`: a match of no width at the start makes no leading empty piece.
-fn pieces<'t>(text: &'t str, regex: &Regex, limit: i32) -> Vec<&'t str> {
-    let mut out = vec![];
-    let mut from = 0;
-    for m in regex.find_iter(text) {
-        if limit > 0 && out.len() + 1 >= limit as usize {
-            break;
-        }
-        if m.end() == 0 || (m.is_empty() && m.start() == text.len()) {
-            continue;
-        }
-        out.push(&text[from..m.start()]);
-        from = m.end();
-    }
-    out.push(&text[from..]);
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn split_keeps_trailing_empty_pieces() {
-        let comma = Regex::new(",").unwrap();
-        assert_eq!(pieces("a,b,,", &comma, -1), ["a", "b", "", ""]);
-        assert_eq!(pieces("a,b,c", &comma, 2), ["a", "b,c"]);
-        assert_eq!(pieces("", &comma, -1), [""]);
-        assert_eq!(pieces("abc", &Regex::new("").unwrap(), -1), ["a", "b", "c"]);
-    }
 }

@@ -9,7 +9,9 @@ use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction, WindowFu
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, Union};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, Union,
+};
 
 use super::generate::Generate;
 use crate::functions::coerce::{cast_from, cast_to, common_of};
@@ -19,7 +21,9 @@ use crate::functions::{cast, operators};
 
 /// Every expression of `plan` with Spark's coercions, UNIONs widened, sliding windows outside aggregations expanded.
 pub(super) fn analyze_plan(plan: LogicalPlan) -> Result<LogicalPlan> {
-    Ok(plan.transform_up_with_subqueries(|node| analyze_node(node).map(Transformed::yes))?.data)
+    Ok(plan
+        .transform_up_with_subqueries(|node| analyze_node(node).map(Transformed::yes))?
+        .data)
 }
 
 fn analyze_node(node: LogicalPlan) -> Result<LogicalPlan> {
@@ -28,7 +32,8 @@ fn analyze_node(node: LogicalPlan) -> Result<LogicalPlan> {
     }
     let mut schema = merge_schema(&node.inputs());
     if let LogicalPlan::TableScan(scan) = &node {
-        schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
+        schema =
+            DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
     }
     refuse_misplaced(&node)?;
     let node = node.recompute_schema()?;
@@ -44,7 +49,9 @@ fn analyze_node(node: LogicalPlan) -> Result<LogicalPlan> {
 
 /// `expr` with every operand of the type Spark gives it.
 pub(super) fn coerce_expr(expr: Expr, schema: &DFSchema) -> Result<Expr> {
-    Ok(expr.transform_up(|e| coerce_one(e, schema).map(Transformed::yes))?.data)
+    Ok(expr
+        .transform_up(|e| coerce_one(e, schema).map(Transformed::yes))?
+        .data)
 }
 
 fn coerce_one(expr: Expr, schema: &DFSchema) -> Result<Expr> {
@@ -65,11 +72,24 @@ fn coerce_one(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     }
 }
 
-fn coerced_args<F: datafusion::logical_expr::type_coercion::functions::UDFCoercionExt>(args: Vec<Expr>, f: &F, schema: &DFSchema) -> Result<Vec<Expr>> {
-    let fields = args.iter().map(|e| e.to_field(schema).map(|(_, f)| f)).collect::<Result<Vec<_>>>()?;
+fn coerced_args<F: datafusion::logical_expr::type_coercion::functions::UDFCoercionExt>(
+    args: Vec<Expr>,
+    f: &F,
+    schema: &DFSchema,
+) -> Result<Vec<Expr>> {
+    let fields = args
+        .iter()
+        .map(|e| e.to_field(schema).map(|(_, f)| f))
+        .collect::<Result<Vec<_>>>()?;
     let wanted = fields_with_udf(&fields, f)?;
-    let cast = |(e, (have, want)): (Expr, (&Arc<arrow::datatypes::Field>, Arc<arrow::datatypes::Field>))| cast_from(e, have.data_type(), want.data_type());
-    args.into_iter().zip(fields.iter().zip(wanted)).map(cast).collect()
+    let cast = |(e, (have, want)): (
+        Expr,
+        (&Arc<arrow::datatypes::Field>, Arc<arrow::datatypes::Field>),
+    )| cast_from(e, have.data_type(), want.data_type());
+    args.into_iter()
+        .zip(fields.iter().zip(wanted))
+        .map(cast)
+        .collect()
 }
 
 fn aggregate(mut f: AggregateFunction, schema: &DFSchema) -> Result<Expr> {
@@ -83,18 +103,29 @@ fn aggregate(mut f: AggregateFunction, schema: &DFSchema) -> Result<Expr> {
 
 fn window_function(mut f: WindowFunction, schema: &DFSchema) -> Result<Expr> {
     f.params.args = match &f.fun {
-        WindowFunctionDefinition::AggregateUDF(udf) => coerced_args(f.params.args, udf.as_ref(), schema)?,
-        WindowFunctionDefinition::WindowUDF(udf) => coerced_args(f.params.args, udf.as_ref(), schema)?,
+        WindowFunctionDefinition::AggregateUDF(udf) => {
+            coerced_args(f.params.args, udf.as_ref(), schema)?
+        }
+        WindowFunctionDefinition::WindowUDF(udf) => {
+            coerced_args(f.params.args, udf.as_ref(), schema)?
+        }
     };
     Ok(Expr::WindowFunction(Box::new(f)))
 }
 
 /// Aggregates belong into SELECT, HAVING and ORDER BY of a grouped query, nowhere else.
 fn refuse_misplaced(node: &LogicalPlan) -> Result<()> {
-    let LogicalPlan::Filter(filter) = node else { return Ok(()) };
-    let found = filter.predicate.exists(|e| Ok(matches!(e, Expr::AggregateFunction(_))))?;
+    let LogicalPlan::Filter(filter) = node else {
+        return Ok(());
+    };
+    let found = filter
+        .predicate
+        .exists(|e| Ok(matches!(e, Expr::AggregateFunction(_))))?;
     if found {
-        let message = format!("WHERE must not contain aggregates: `{}`; use HAVING", filter.predicate);
+        let message = format!(
+            "WHERE must not contain aggregates: `{}`; use HAVING",
+            filter.predicate
+        );
         return Err(SparkError::external("INVALID_WHERE_CONDITION", message));
     }
     Ok(())
@@ -102,20 +133,40 @@ fn refuse_misplaced(node: &LogicalPlan) -> Result<()> {
 
 /// UNION takes columns by position; each becomes the common type under the first input's name.
 fn widen(union: Union) -> Result<LogicalPlan> {
-    let width = union.inputs.first().map_or(0, |i| i.schema().fields().len());
+    let width = union
+        .inputs
+        .first()
+        .map_or(0, |i| i.schema().fields().len());
     for input in &union.inputs {
         let n = input.schema().fields().len();
         if n != width {
-            return Err(SparkError::external("NUM_COLUMNS_MISMATCH", format!("UNION needs inputs of the same width; one has {width} columns, another {n}")));
+            return Err(SparkError::external(
+                "NUM_COLUMNS_MISMATCH",
+                format!(
+                    "UNION needs inputs of the same width; one has {width} columns, another {n}"
+                ),
+            ));
         }
     }
     let mut common = Vec::with_capacity(width);
     for c in 0..width {
-        let types: Vec<_> = union.inputs.iter().map(|i| i.schema().field(c).data_type().clone()).collect();
-        common.push(common_of(&types, &format!("column {} of UNION", c + 1)).map_err(|e| incompatible(&e))?);
+        let types: Vec<_> = union
+            .inputs
+            .iter()
+            .map(|i| i.schema().field(c).data_type().clone())
+            .collect();
+        common.push(
+            common_of(&types, &format!("column {} of UNION", c + 1))
+                .map_err(|e| incompatible(&e))?,
+        );
     }
-    let inputs = union.inputs.iter().map(|i| cast_columns(i.as_ref().clone(), &common).map(Arc::new));
-    Ok(LogicalPlan::Union(Union::try_new(inputs.collect::<Result<Vec<_>>>()?)?))
+    let inputs = union
+        .inputs
+        .iter()
+        .map(|i| cast_columns(i.as_ref().clone(), &common).map(Arc::new));
+    Ok(LogicalPlan::Union(Union::try_new(
+        inputs.collect::<Result<Vec<_>>>()?,
+    )?))
 }
 
 fn incompatible(e: &datafusion::error::DataFusionError) -> datafusion::error::DataFusionError {
@@ -125,29 +176,47 @@ fn incompatible(e: &datafusion::error::DataFusionError) -> datafusion::error::Da
 /// `plan` with its columns cast to `types`; unchanged if they have them.
 fn cast_columns(plan: LogicalPlan, types: &[DataType]) -> Result<LogicalPlan> {
     let schema = Arc::clone(plan.schema());
-    if schema.fields().iter().zip(types).all(|(f, t)| f.data_type().equals_datatype(t)) {
+    if schema
+        .fields()
+        .iter()
+        .zip(types)
+        .all(|(f, t)| f.data_type().equals_datatype(t))
+    {
         return Ok(plan);
     }
     let exprs = schema.iter().zip(types).map(|((q, f), t)| {
         let column = Expr::Column(datafusion::common::Column::from((q, f)));
         let cast = cast_from(column.clone(), f.data_type(), t)?;
-        Ok(if cast == column { column } else { cast.alias(f.name()) })
+        Ok(if cast == column {
+            column
+        } else {
+            cast.alias(f.name())
+        })
     });
     let exprs = exprs.collect::<Result<Vec<_>>>()?;
-    Ok(LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(plan))?))
+    Ok(LogicalPlan::Projection(Projection::try_new(
+        exprs,
+        Arc::new(plan),
+    )?))
 }
 
 /// Both sides of an equality of a join in one type.
 fn join_keys(node: LogicalPlan) -> Result<LogicalPlan> {
-    let LogicalPlan::Join(mut join) = node else { return Ok(node) };
+    let LogicalPlan::Join(mut join) = node else {
+        return Ok(node);
+    };
     for (l, r) in &mut join.on {
-        let types = [l.get_type(join.left.schema())?, r.get_type(join.right.schema())?];
+        let types = [
+            l.get_type(join.left.schema())?,
+            r.get_type(join.right.schema())?,
+        ];
         let common = common_of(&types, "JOIN")?;
         *l = cast_from(l.clone(), &types[0], &common)?;
         *r = cast_from(r.clone(), &types[1], &common)?;
     }
     if let Some(filter) = join.filter.take() {
-        join.filter = Some(operators::condition(filter, &join.schema)?);
+        let both = join.left.schema().join(join.right.schema())?;
+        join.filter = Some(operators::condition(filter, &both)?);
     }
     Ok(LogicalPlan::Join(join))
 }
@@ -155,11 +224,16 @@ fn join_keys(node: LogicalPlan) -> Result<LogicalPlan> {
 /// `SELECT window(ts, …)` outside an aggregation: rows are repeated for each window they fall into, rows without a time
 /// are dropped.
 fn expand_windows(node: LogicalPlan) -> Result<LogicalPlan> {
-    let LogicalPlan::Projection(projection) = node else { return Ok(node) };
+    let LogicalPlan::Projection(projection) = node else {
+        return Ok(node);
+    };
     let mut call = None;
     for e in &projection.expr {
         e.apply(|e| {
-            if call.is_none() && matches!(e, Expr::ScalarFunction(_)) && matches!(WindowSpec::of(e), Some(WindowSpec::Fixed { .. })) {
+            if call.is_none()
+                && matches!(e, Expr::ScalarFunction(_))
+                && matches!(WindowSpec::of(e), Some(WindowSpec::Fixed { .. }))
+            {
                 call = Some(e.clone());
             }
             Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
@@ -170,15 +244,38 @@ fn expand_windows(node: LogicalPlan) -> Result<LogicalPlan> {
     };
     let t = call.get_type(projection.input.schema())?;
     let column = arrow::datatypes::Field::new("__window", t, true);
-    let generate = Generate::try_new(projection.input.as_ref().clone(), slots, false, false, None, vec![column])?;
+    let generate = Generate::try_new(
+        projection.input.as_ref().clone(),
+        slots,
+        false,
+        false,
+        None,
+        vec![column],
+    )?;
     let window = Expr::Column(datafusion::common::Column::new_unqualified("__window"));
     let replace = |e: Expr| -> Result<Expr> {
         let name = e.schema_name().to_string();
-        let replaced = e.transform_up(|e| Ok(if e == call { Transformed::yes(window.clone()) } else { Transformed::no(e) }))?;
-        Ok(if replaced.transformed { replaced.data.alias_if_changed(name)? } else { replaced.data })
+        let replaced = e.transform_up(|e| {
+            Ok(if e == call {
+                Transformed::yes(window.clone())
+            } else {
+                Transformed::no(e)
+            })
+        })?;
+        Ok(if replaced.transformed {
+            replaced.data.alias_if_changed(name)?
+        } else {
+            replaced.data
+        })
     };
-    let exprs = projection.expr.into_iter().map(replace).collect::<Result<Vec<_>>>()?;
-    LogicalPlanBuilder::from(generate.into_plan()).project(exprs)?.build()
+    let exprs = projection
+        .expr
+        .into_iter()
+        .map(replace)
+        .collect::<Result<Vec<_>>>()?;
+    LogicalPlanBuilder::from(generate.into_plan())
+        .project(exprs)?
+        .build()
 }
 
 /// Types in words of a schema, for messages.

@@ -15,7 +15,9 @@ use arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, DFSchemaRef, Result, TableReference, plan_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Expr, ExprSchemable, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, Extension, LogicalPlan, UserDefinedLogicalNodeCore,
+};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
@@ -53,20 +55,48 @@ impl Generate {
         let DataType::List(element) = list.get_type(input.schema())? else {
             return plan_err!("`{list}` is no array");
         };
-        let wanted = usize::from(position) + if spreads(element.data_type(), &fields, position) { element_width(element.data_type()) } else { 1 };
+        let wanted = usize::from(position)
+            + if spreads(element.data_type(), &fields, position) {
+                element_width(element.data_type())
+            } else {
+                1
+            };
         if wanted != fields.len() {
-            return plan_err!("`{list}` makes {wanted} columns, {} were named", fields.len());
+            return plan_err!(
+                "`{list}` makes {wanted} columns, {} were named",
+                fields.len()
+            );
         }
-        let mut columns: Vec<(Option<TableReference>, Arc<Field>)> =
-            input.schema().iter().map(|(q, f)| (q.cloned(), Arc::clone(f))).collect();
-        columns.extend(fields.iter().map(|f| (qualifier.clone(), Arc::new(f.clone()))));
-        let schema = Arc::new(DFSchema::new_with_metadata(columns, input.schema().metadata().clone())?);
-        Ok(Self { input, list, position, outer, qualifier, fields, schema })
+        let mut columns: Vec<(Option<TableReference>, Arc<Field>)> = input
+            .schema()
+            .iter()
+            .map(|(q, f)| (q.cloned(), Arc::clone(f)))
+            .collect();
+        columns.extend(
+            fields
+                .iter()
+                .map(|f| (qualifier.clone(), Arc::new(f.clone()))),
+        );
+        let schema = Arc::new(DFSchema::new_with_metadata(
+            columns,
+            input.schema().metadata().clone(),
+        )?);
+        Ok(Self {
+            input,
+            list,
+            position,
+            outer,
+            qualifier,
+            fields,
+            schema,
+        })
     }
 
     /// The node as a plan.
     pub fn into_plan(self) -> LogicalPlan {
-        LogicalPlan::Extension(Extension { node: Arc::new(self) })
+        LogicalPlan::Extension(Extension {
+            node: Arc::new(self),
+        })
     }
 
     /// The `Generate` node in `plan`, if it is one.
@@ -89,7 +119,9 @@ impl Generate {
             position: self.position,
             outer: self.outer,
             spread: match self.list.get_type(self.input.schema()) {
-                Ok(DataType::List(element)) => spreads(element.data_type(), &self.fields, self.position),
+                Ok(DataType::List(element)) => {
+                    spreads(element.data_type(), &self.fields, self.position)
+                }
                 _ => false,
             },
             schema: Arc::new(self.schema.as_arrow().clone()),
@@ -101,7 +133,9 @@ impl Generate {
 fn spreads(element: &DataType, fields: &[Field], position: bool) -> bool {
     let made = &fields[usize::from(position).min(fields.len())..];
     match element {
-        DataType::Struct(inner) => made.len() != 1 || (inner.len() == 1 && made[0].data_type() == inner[0].data_type()),
+        DataType::Struct(inner) => {
+            made.len() != 1 || (inner.len() == 1 && made[0].data_type() == inner[0].data_type())
+        }
         _ => false,
     }
 }
@@ -126,7 +160,9 @@ impl PartialOrd for Generate {
         if self == other {
             return Some(Ordering::Equal);
         }
-        self.list.partial_cmp(&other.list).filter(|o| *o != Ordering::Equal)
+        self.list
+            .partial_cmp(&other.list)
+            .filter(|o| *o != Ordering::Equal)
     }
 }
 
@@ -148,14 +184,29 @@ impl UserDefinedLogicalNodeCore for Generate {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "Generate: {} outer={} position={}", self.list, self.outer, self.position)
+        write!(
+            f,
+            "Generate: {} outer={} position={}",
+            self.list, self.outer, self.position
+        )
     }
 
-    fn with_exprs_and_inputs(&self, mut exprs: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
+    fn with_exprs_and_inputs(
+        &self,
+        mut exprs: Vec<Expr>,
+        mut inputs: Vec<LogicalPlan>,
+    ) -> Result<Self> {
         let (Some(list), Some(input)) = (exprs.pop(), inputs.pop()) else {
             return plan_err!("Generate needs one expression and one input");
         };
-        Generate::try_new(input, list.unalias(), self.position, self.outer, self.qualifier.clone(), self.fields.clone())
+        Generate::try_new(
+            input,
+            list.unalias(),
+            self.position,
+            self.outer,
+            self.qualifier.clone(),
+            self.fields.clone(),
+        )
     }
 }
 
@@ -198,7 +249,11 @@ impl Generator {
             }
         }
         let (parents, items) = (UInt32Array::from(parents), UInt32Array::from(items));
-        let mut columns = batch.columns().iter().map(|c| take(c, &parents, None)).collect::<Result<Vec<_>, _>>()?;
+        let mut columns = batch
+            .columns()
+            .iter()
+            .map(|c| take(c, &parents, None))
+            .collect::<Result<Vec<_>, _>>()?;
         if self.position {
             columns.push(Arc::new(Int32Array::from(places)));
         }
@@ -206,7 +261,12 @@ impl Generator {
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
     }
 
-    fn elements(&self, values: &ArrayRef, items: &UInt32Array, columns: &mut Vec<ArrayRef>) -> Result<()> {
+    fn elements(
+        &self,
+        values: &ArrayRef,
+        items: &UInt32Array,
+        columns: &mut Vec<ArrayRef>,
+    ) -> Result<()> {
         let taken = take(values, items, None)?;
         if !self.spread {
             columns.push(taken);
@@ -215,7 +275,10 @@ impl Generator {
         let structs: &StructArray = taken.as_struct();
         for column in structs.columns() {
             columns.push(match structs.nulls() {
-                Some(nulls) => arrow::compute::nullif(column, &arrow::array::BooleanArray::new(!nulls.inner(), None))?,
+                Some(nulls) => arrow::compute::nullif(
+                    column,
+                    &arrow::array::BooleanArray::new(!nulls.inner(), None),
+                )?,
                 None => Arc::clone(column),
             });
         }
@@ -235,11 +298,17 @@ impl GenerateExec {
     pub(super) fn new(input: Arc<dyn ExecutionPlan>, generator: Generator) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(generator.schema())),
-            datafusion::physical_plan::Partitioning::UnknownPartitioning(input.properties().partitioning.partition_count()),
+            datafusion::physical_plan::Partitioning::UnknownPartitioning(
+                input.properties().partitioning.partition_count(),
+            ),
             input.properties().emission_type,
             input.properties().boundedness,
         );
-        Self { input, generator, properties: Arc::new(properties) }
+        Self {
+            input,
+            generator,
+            properties: Arc::new(properties),
+        }
     }
 }
 
@@ -262,21 +331,34 @@ impl ExecutionPlan for GenerateExec {
         vec![&self.input]
     }
 
-    fn apply_expressions(&self, f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>) -> Result<TreeNodeRecursion> {
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
         f(&self.generator.list)
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         match children.pop() {
             Some(input) => Ok(Arc::new(GenerateExec::new(input, self.generator.clone()))),
             None => plan_err!("GenerateExec needs one input"),
         }
     }
 
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let generator = self.generator.clone();
         let schema = Arc::clone(generator.schema());
-        let batches = self.input.execute(partition, context)?.map(move |b| generator.apply(&b?));
+        let batches = self
+            .input
+            .execute(partition, context)?
+            .map(move |b| generator.apply(&b?));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
 }

@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{DFSchema, Result, TableReference, plan_err};
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
+use datafusion::logical_expr::planner::{
+    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
 use datafusion::logical_expr::{Expr as PlanExpr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
     Expr, Join, JoinOperator, TableFactor, TableWithJoins, VisitMut, VisitorMut,
@@ -21,7 +23,7 @@ use super::generate::Generate;
 use crate::functions::coerce::{array_of, cast_to, common_of, element_type, map_types};
 use crate::functions::error::SparkError;
 use crate::functions::kernel::Kernel;
-use crate::functions::{Library, collections, json, operators, resolve};
+use crate::functions::{Library, collections, json, maps, operators, resolve, structs};
 
 /// The table name that stands for a generator.
 const MARK: &str = "__generate";
@@ -67,15 +69,29 @@ impl Laterals {
     }
 
     /// Adds a generator over `from` filtered by `filter`; gives the relation that stands for it.
-    pub(super) fn add(&mut self, from: Vec<TableWithJoins>, filter: Option<Expr>, generator: Generator) -> Result<TableWithJoins> {
+    pub(super) fn add(
+        &mut self,
+        from: Vec<TableWithJoins>,
+        filter: Option<Expr>,
+        generator: Generator,
+    ) -> Result<TableWithJoins> {
         let mut parser = super::parser(&format!("{MARK}.`{}`", self.0.len()))?;
-        self.0.push(Some(Lateral { from, filter, generator }));
-        Ok(TableWithJoins { relation: parser.parse_table_factor()?, joins: vec![] })
+        self.0.push(Some(Lateral {
+            from,
+            filter,
+            generator,
+        }));
+        Ok(TableWithJoins {
+            relation: parser.parse_table_factor()?,
+            joins: vec![],
+        })
     }
 
     /// Takes a generator out while it is rewritten.
     pub(super) fn take(&mut self, i: usize) -> Lateral {
-        self.0[i].take().expect("invariant: a generator is rewritten once")
+        self.0[i]
+            .take()
+            .expect("invariant: a generator is rewritten once")
     }
 
     /// Puts it back.
@@ -95,31 +111,57 @@ pub(super) struct LateralPlanner {
 
 impl LateralPlanner {
     pub(super) fn new(laterals: Laterals, library: Arc<Library>) -> Self {
-        Self { laterals: laterals.0.into_iter().flatten().collect(), library, pass: AtomicBool::new(false) }
+        Self {
+            laterals: laterals.0.into_iter().flatten().collect(),
+            library,
+            pass: AtomicBool::new(false),
+        }
     }
 
-    fn default_plan(&self, relation: TableFactor, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+    fn default_plan(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<LogicalPlan> {
         self.pass.store(true, Ordering::Relaxed);
         let plan = context.plan(relation);
         self.pass.store(false, Ordering::Relaxed);
         plan
     }
 
-    fn input(&self, from: Vec<TableWithJoins>, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+    fn input(
+        &self,
+        from: Vec<TableWithJoins>,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<LogicalPlan> {
         let mut from = from.into_iter();
-        let Some(mut first) = from.next() else { return LogicalPlanBuilder::empty(true).build() };
+        let Some(mut first) = from.next() else {
+            return LogicalPlanBuilder::empty(true).build();
+        };
         let nested = |t: TableWithJoins| match t.joins.is_empty() {
             true => t.relation,
-            false => TableFactor::NestedJoin { table_with_joins: Box::new(t), alias: None },
+            false => TableFactor::NestedJoin {
+                table_with_joins: Box::new(t),
+                alias: None,
+            },
         };
         for other in from {
-            let join_operator = JoinOperator::CrossJoin(datafusion::sql::sqlparser::ast::JoinConstraint::None);
-            first.joins.push(Join { relation: nested(other), global: false, join_operator });
+            let join_operator =
+                JoinOperator::CrossJoin(datafusion::sql::sqlparser::ast::JoinConstraint::None);
+            first.joins.push(Join {
+                relation: nested(other),
+                global: false,
+                join_operator,
+            });
         }
         context.plan(nested(first))
     }
 
-    fn generate(&self, lateral: Lateral, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+    fn generate(
+        &self,
+        lateral: Lateral,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<LogicalPlan> {
         let mut input = self.input(lateral.from, context)?;
         if let Some(filter) = lateral.filter {
             let predicate = context.sql_to_expr(filter, input.schema())?;
@@ -135,28 +177,56 @@ impl LateralPlanner {
         let made = generated(&generator.name, args, &schema, &self.library)?;
         let fields = named(made.fields, &generator.columns, &generator.name)?;
         let qualifier = generator.alias.map(TableReference::bare);
-        let node = Generate::try_new(input, made.list, made.position, generator.outer, qualifier, fields)?;
+        let node = Generate::try_new(
+            input,
+            made.list,
+            made.position,
+            generator.outer,
+            qualifier,
+            fields,
+        )?;
         Ok(node.into_plan())
     }
 }
 
 impl RelationPlanner for LateralPlanner {
-    fn plan_relation(&self, relation: TableFactor, context: &mut dyn RelationPlannerContext) -> Result<RelationPlanning> {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
         if self.pass.swap(false, Ordering::Relaxed) {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         }
-        if let TableFactor::Table { sample: Some(_), .. } | TableFactor::Derived { sample: Some(_), .. } = &relation {
-            return Err(SparkError::external("UNSUPPORTED_FEATURE.SAMPLE", "TABLESAMPLE is not supported"));
+        if let TableFactor::Table {
+            sample: Some(_), ..
+        }
+        | TableFactor::Derived {
+            sample: Some(_), ..
+        } = &relation
+        {
+            return Err(SparkError::external(
+                "UNSUPPORTED_FEATURE.SAMPLE",
+                "TABLESAMPLE is not supported",
+            ));
         }
         if let Some(i) = marked(&relation) {
-            let Some(lateral) = self.laterals.get(i).cloned() else { return plan_err!("no generator number {i}") };
+            let Some(lateral) = self.laterals.get(i).cloned() else {
+                return plan_err!("no generator number {i}");
+            };
             let plan = self.generate(lateral, context)?;
-            return Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))));
+            return Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(
+                plan, None,
+            ))));
         }
         match relation {
-            TableFactor::Derived { .. } | TableFactor::Table { .. } | TableFactor::NestedJoin { .. } => {
+            TableFactor::Derived { .. }
+            | TableFactor::Table { .. }
+            | TableFactor::NestedJoin { .. } => {
                 let plan = analyze_plan(self.default_plan(relation, context)?)?;
-                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
+                Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(
+                    plan, None,
+                ))))
             }
             other => Ok(RelationPlanning::Original(Box::new(other))),
         }
@@ -164,7 +234,9 @@ impl RelationPlanner for LateralPlanner {
 }
 
 fn marked(relation: &TableFactor) -> Option<usize> {
-    let TableFactor::Table { name, .. } = relation else { return None };
+    let TableFactor::Table { name, .. } = relation else {
+        return None;
+    };
     let parts: Vec<_> = name.0.iter().filter_map(|p| p.as_ident()).collect();
     match parts.as_slice() {
         [mark, number] if mark.value == MARK => number.value.parse().ok(),
@@ -183,38 +255,73 @@ pub(super) struct Generated {
 ///
 /// # Errors
 /// Arguments of types the generator does not take.
-pub(super) fn generated(name: &str, args: Vec<PlanExpr>, schema: &DFSchema, library: &Library) -> Result<Generated> {
+pub(super) fn generated(
+    name: &str,
+    args: Vec<PlanExpr>,
+    schema: &DFSchema,
+    library: &Library,
+) -> Result<Generated> {
     let refuse = |types: &[DataType]| {
         let types = crate::functions::coerce::list_types(types);
-        Err(SparkError::external("DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE", format!("{name} does not accept {types}")))
+        Err(SparkError::external(
+            "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE",
+            format!("{name} does not accept {types}"),
+        ))
     };
-    let types = args.iter().map(|a| a.get_type(schema)).collect::<Result<Vec<_>>>()?;
+    let types = args
+        .iter()
+        .map(|a| a.get_type(schema))
+        .collect::<Result<Vec<_>>>()?;
     let position = name == "posexplode";
     match (name, types.as_slice()) {
         ("explode" | "posexplode", [t]) => {
             let list = args[0].clone();
-            if let (Some((k, v)), Some(entries)) = (map_types(t), collections::entries_type(t)) {
-                let list = collections::entries(list, entries);
+            if let (Some((k, v)), Some(entries)) = (map_types(t), maps::entries_type(t)) {
+                let list = maps::entries(list, entries);
                 let fields = vec![Field::new("key", k, true), Field::new("value", v, true)];
-                return Ok(Generated { list, position, fields });
+                return Ok(Generated {
+                    list,
+                    position,
+                    fields,
+                });
             }
             match element_type(t) {
-                Some(e) => Ok(Generated { list, position, fields: vec![Field::new("col", e, true)] }),
+                Some(e) => Ok(Generated {
+                    list,
+                    position,
+                    fields: vec![Field::new("col", e, true)],
+                }),
                 None => refuse(&types),
             }
         }
         ("inline", [t]) => match element_type(t) {
             Some(DataType::Struct(fields)) => {
-                let fields = fields.iter().map(|f| f.as_ref().clone().with_nullable(true)).collect();
-                Ok(Generated { list: args[0].clone(), position, fields })
+                let fields = fields
+                    .iter()
+                    .map(|f| f.as_ref().clone().with_nullable(true))
+                    .collect();
+                Ok(Generated {
+                    list: args[0].clone(),
+                    position,
+                    fields,
+                })
             }
             _ => refuse(&types),
         },
         ("stack", _) => stack(args, &types, schema),
         ("json_tuple", _) => {
-            let args = args.into_iter().map(|a| cast_to(a, &DataType::Utf8, schema)).collect::<Result<Vec<_>>>()?;
-            let fields = (0..args.len().saturating_sub(1)).map(|i| Field::new(format!("c{i}"), DataType::Utf8, true)).collect();
-            Ok(Generated { list: json::tuple(args)?, position, fields })
+            let args = args
+                .into_iter()
+                .map(|a| cast_to(a, &DataType::Utf8, schema))
+                .collect::<Result<Vec<_>>>()?;
+            let fields = (0..args.len().saturating_sub(1))
+                .map(|i| Field::new(format!("c{i}"), DataType::Utf8, true))
+                .collect();
+            Ok(Generated {
+                list: json::tuple(args)?,
+                position,
+                fields,
+            })
         }
         _ => {
             let _ = (library, resolve, operators::coerce);
@@ -225,7 +332,12 @@ pub(super) fn generated(name: &str, args: Vec<PlanExpr>, schema: &DFSchema, libr
 
 /// `stack(n, v1, …, vk)`: n rows of ceil(k / n) columns.
 fn stack(args: Vec<PlanExpr>, types: &[DataType], schema: &DFSchema) -> Result<Generated> {
-    let wrong = |text: &str| Err(SparkError::external("WRONG_NUM_ARGS", format!("stack: {text}")));
+    let wrong = |text: &str| {
+        Err(SparkError::external(
+            "WRONG_NUM_ARGS",
+            format!("stack: {text}"),
+        ))
+    };
     let rows = match args.first() {
         Some(PlanExpr::Literal(v, _)) => match v.cast_to(&DataType::Int64)? {
             datafusion::scalar::ScalarValue::Int64(Some(n)) if n > 0 => n as usize,
@@ -238,20 +350,37 @@ fn stack(args: Vec<PlanExpr>, types: &[DataType], schema: &DFSchema) -> Result<G
     let mut fields = Vec::with_capacity(width);
     for c in 0..width {
         let column: Vec<_> = types[1..].iter().skip(c).step_by(width).cloned().collect();
-        fields.push(Field::new(format!("col{c}"), common_of(&column, "stack")?, true));
+        fields.push(Field::new(
+            format!("col{c}"),
+            common_of(&column, "stack")?,
+            true,
+        ));
     }
     let row = |r: usize| -> Result<PlanExpr> {
-        let cells = fields.iter().enumerate().map(|(c, f)| match values.get(r * width + c) {
-            Some(v) => cast_to(v.clone(), f.data_type(), schema),
-            None => Ok(PlanExpr::Literal(datafusion::scalar::ScalarValue::try_from(f.data_type())?, None)),
-        });
-        Ok(collections::struct_of(fields.clone().into(), cells.collect::<Result<_>>()?))
+        let cells = fields
+            .iter()
+            .enumerate()
+            .map(|(c, f)| match values.get(r * width + c) {
+                Some(v) => cast_to(v.clone(), f.data_type(), schema),
+                None => Ok(PlanExpr::Literal(
+                    datafusion::scalar::ScalarValue::try_from(f.data_type())?,
+                    None,
+                )),
+            });
+        Ok(structs::struct_of(
+            fields.clone().into(),
+            cells.collect::<Result<_>>()?,
+        ))
     };
     let rows = (0..rows).map(row).collect::<Result<Vec<_>>>()?;
     let element = DataType::Struct(fields.clone().into());
     let list = collections::array_from(array_of(element), rows);
     debug_assert!(Kernel::of(&list, "array").is_some());
-    Ok(Generated { list, position: false, fields })
+    Ok(Generated {
+        list,
+        position: false,
+        fields,
+    })
 }
 
 /// The generated columns under the names given. `posexplode` has its position in front.
@@ -264,8 +393,19 @@ fn named(fields: Vec<Field>, columns: &[String], generator: &str) -> Result<Vec<
         return Ok(fields);
     }
     if columns.len() != fields.len() {
-        let message = format!("{generator} makes {} columns, {} names were given", fields.len(), columns.len());
-        return Err::<_, DataFusionError>(SparkError::external("NUM_TABLE_VALUE_ALIASES_MISMATCH", message));
+        let message = format!(
+            "{generator} makes {} columns, {} names were given",
+            fields.len(),
+            columns.len()
+        );
+        return Err::<_, DataFusionError>(SparkError::external(
+            "NUM_TABLE_VALUE_ALIASES_MISMATCH",
+            message,
+        ));
     }
-    Ok(fields.into_iter().zip(columns).map(|(f, n)| f.with_name(n)).collect())
+    Ok(fields
+        .into_iter()
+        .zip(columns)
+        .map(|(f, n)| f.with_name(n))
+        .collect())
 }

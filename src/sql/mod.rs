@@ -8,13 +8,18 @@
 //! `Extension`), `Join`, `Aggregate`, `Distinct`, `Sort`, `Limit`, `Window`, `Values`, `EmptyRelation`; subqueries stay
 //! inside expressions.
 
+mod aggregate;
 mod analyze;
 mod ast;
 mod dialect;
 mod generate;
+mod grouping;
+mod hooks;
+mod interval;
 mod lateral;
 mod names;
 mod provider;
+mod refusal;
 mod session;
 
 #[cfg(test)]
@@ -52,10 +57,14 @@ static DIALECT: dialect::SparkDialect = dialect::SparkDialect::NEW;
 
 /// A parser over `text` in Spark's dialect.
 fn parser(text: &str) -> Result<Parser<'static>> {
-    Parser::new(&DIALECT).try_with_sql(text).map_err(|e| SparkError::external("PARSE_SYNTAX_ERROR", e.to_string()))
+    Parser::new(&DIALECT)
+        .try_with_sql(text)
+        .map_err(|e| SparkError::external("PARSE_SYNTAX_ERROR", e.to_string()))
 }
 
-fn syntax(e: datafusion::sql::sqlparser::parser::ParserError) -> datafusion::error::DataFusionError {
+fn syntax(
+    e: datafusion::sql::sqlparser::parser::ParserError,
+) -> datafusion::error::DataFusionError {
     SparkError::external("PARSE_SYNTAX_ERROR", e.to_string())
 }
 
@@ -68,25 +77,39 @@ pub async fn plan_query(ctx: &SessionContext, sql: &str) -> Result<LogicalPlan> 
     let mut statements = parser.parse_statements().map_err(syntax)?;
     let mut statement = match (statements.pop(), statements.is_empty()) {
         (Some(s @ Statement::Query(_)), true) => s,
-        _ => return Err(SparkError::external("PARSE_SYNTAX_ERROR", "one SELECT is expected")),
+        _ => {
+            return Err(SparkError::external(
+                "PARSE_SYNTAX_ERROR",
+                "one SELECT is expected",
+            ));
+        }
     };
     let state = ctx.state();
     let tables = tables(&state, &statement).await?;
     let mut spellings = Spellings::default();
     for source in tables.values() {
-        source.schema().fields().iter().for_each(|f| spellings.add(f.name()));
+        source
+            .schema()
+            .fields()
+            .iter()
+            .for_each(|f| spellings.add(f.name()));
     }
     names::walk(&mut statement, &mut Definitions(&mut spellings));
     names::walk(&mut statement, &mut References(&spellings));
     let planning = Planning::new(&state);
     let laterals = planning.rewrite(&mut statement)?;
     let provider = planning.provider(tables, laterals);
-    let plan = SqlToRel::new(&provider).sql_statement_to_plan(statement)?;
-    analyze::analyze_plan(plan)
+    let planned = SqlToRel::new(&provider).sql_statement_to_plan(statement);
+    planned
+        .and_then(analyze::analyze_plan)
+        .map_err(refusal::named)
 }
 
 /// Every table the statement reads, by its name in lower case.
-async fn tables(state: &SessionState, statement: &Statement) -> Result<HashMap<String, Arc<dyn TableSource>>> {
+async fn tables(
+    state: &SessionState,
+    statement: &Statement,
+) -> Result<HashMap<String, Arc<dyn TableSource>>> {
     let wrapped = DfStatement::Statement(Box::new(statement.clone()));
     let (references, _) = resolve_table_references(&wrapped, false)?;
     let mut found: HashMap<String, Arc<dyn TableSource>> = HashMap::new();
@@ -98,12 +121,19 @@ async fn tables(state: &SessionState, statement: &Statement) -> Result<HashMap<S
     Ok(found)
 }
 
-async fn table_source(state: &SessionState, reference: &TableReference) -> Result<Option<Arc<dyn TableSource>>> {
-    let Ok(schema) = state.schema_for_ref(reference.clone()) else { return Ok(None) };
+async fn table_source(
+    state: &SessionState,
+    reference: &TableReference,
+) -> Result<Option<Arc<dyn TableSource>>> {
+    let Ok(schema) = state.schema_for_ref(reference.clone()) else {
+        return Ok(None);
+    };
     let wanted = reference.table();
     let names = schema.table_names();
     let exact = names.iter().find(|n| *n == wanted);
-    let Some(name) = exact.or_else(|| names.iter().find(|n| n.eq_ignore_ascii_case(wanted))) else { return Ok(None) };
+    let Some(name) = exact.or_else(|| names.iter().find(|n| n.eq_ignore_ascii_case(wanted))) else {
+        return Ok(None);
+    };
     Ok(schema.table(name).await?.map(provider_as_source))
 }
 
@@ -114,7 +144,9 @@ async fn table_source(state: &SessionState, reference: &TableReference) -> Resul
 pub fn parse_expr(ctx: &SessionContext, text: &str, schema: &DFSchema) -> Result<Expr> {
     let mut parser = parser(text)?;
     let mut item = parser.parse_select_item().map_err(syntax)?;
-    parser.expect_token(&datafusion::sql::sqlparser::tokenizer::Token::EOF).map_err(syntax)?;
+    parser
+        .expect_token(&datafusion::sql::sqlparser::tokenizer::Token::EOF)
+        .map_err(syntax)?;
     let mut spellings = Spellings::default();
     schema.fields().iter().for_each(|f| spellings.add(f.name()));
     names::walk(&mut item, &mut Definitions(&mut spellings));
@@ -130,9 +162,16 @@ pub fn parse_expr(ctx: &SessionContext, text: &str, schema: &DFSchema) -> Result
     let (expr, alias) = match item {
         SelectItem::UnnamedExpr(e) => (e, written),
         SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias.value)),
-        _ => return Err(SparkError::external("INVALID_USAGE_OF_STAR_OR_REGEX", format!("`{text}` is not one expression"))),
+        _ => {
+            return Err(SparkError::external(
+                "INVALID_USAGE_OF_STAR_OR_REGEX",
+                format!("`{text}` is not one expression"),
+            ));
+        }
     };
-    let planned = SqlToRel::new(&provider).sql_to_expr(expr, schema, &mut PlannerContext::new())?;
+    let planned = SqlToRel::new(&provider)
+        .sql_to_expr(expr, schema, &mut PlannerContext::new())
+        .map_err(refusal::named)?;
     let planned = analyze::coerce_expr(planned, schema)?;
     Ok(match (planned, alias) {
         (Expr::Column(c), Some(name)) if c.name == name => Expr::Column(c),
@@ -146,7 +185,11 @@ pub fn parse_expr(ctx: &SessionContext, text: &str, schema: &DFSchema) -> Result
 ///
 /// # Errors
 /// Types that Spark refuses; columns that `schema` lacks.
-pub fn physical(ctx: &SessionContext, expr: &Expr, schema: &DFSchema) -> Result<Arc<dyn PhysicalExpr>> {
+pub fn physical(
+    ctx: &SessionContext,
+    expr: &Expr,
+    schema: &DFSchema,
+) -> Result<Arc<dyn PhysicalExpr>> {
     let expr = analyze::coerce_expr(expr.clone(), schema)?;
     let expr = expand_macros(ctx, expr, schema)?;
     create_physical_expr(&expr, schema, &ExecutionProps::new(), &Default::default())
@@ -173,7 +216,10 @@ fn expand_macros(ctx: &SessionContext, expr: Expr, schema: &DFSchema) -> Result<
 ///
 /// # Errors
 /// Types that Spark refuses, aggregates in a filter, inputs of a UNION that do not match.
-#[expect(clippy::unused_async, reason = "async so that rewrites may look tables up without breaking callers")]
+#[expect(
+    clippy::unused_async,
+    reason = "async so that rewrites may look tables up without breaking callers"
+)]
 pub async fn analyze(ctx: &SessionContext, plan: LogicalPlan) -> Result<LogicalPlan> {
     let _ = ctx;
     analyze::analyze_plan(plan)
@@ -187,25 +233,43 @@ struct Planning<'a> {
 
 impl<'a> Planning<'a> {
     fn new(state: &'a SessionState) -> Self {
-        Self { state, library: Arc::new(state.scalar_functions().clone()) }
+        Self {
+            state,
+            library: Arc::new(state.scalar_functions().clone()),
+        }
     }
 
-    fn rewrite(&self, node: &mut impl datafusion::sql::sqlparser::ast::VisitMut) -> Result<Laterals> {
+    fn rewrite(
+        &self,
+        node: &mut impl datafusion::sql::sqlparser::ast::VisitMut,
+    ) -> Result<Laterals> {
         let is_scalar = |name: &str| table().contains_key(name) || self.library.contains_key(name);
-        let mut rewriter = ast::Rewriter { is_scalar: &is_scalar, laterals: Laterals::default() };
+        let mut rewriter = ast::Rewriter {
+            is_scalar: &is_scalar,
+            laterals: Laterals::default(),
+        };
         rewriter.rewrite(node)?;
         Ok(rewriter.laterals)
     }
 
-    fn provider(&self, tables: HashMap<String, Arc<dyn TableSource>>, laterals: Laterals) -> SparkProvider<'a> {
+    fn provider(
+        &self,
+        tables: HashMap<String, Arc<dyn TableSource>>,
+        laterals: Laterals,
+    ) -> SparkProvider<'a> {
         let mut expr_planners: Vec<Arc<dyn datafusion::logical_expr::planner::ExprPlanner>> =
-            vec![Arc::new(SparkPlanner { library: Arc::clone(&self.library) })];
+            vec![Arc::new(SparkPlanner {
+                library: Arc::clone(&self.library),
+            })];
         expr_planners.extend(self.state.expr_planners().iter().cloned());
         SparkProvider {
             state: self.state,
             tables,
             expr_planners,
-            relation_planners: vec![Arc::new(LateralPlanner::new(laterals, Arc::clone(&self.library)))],
+            relation_planners: vec![Arc::new(LateralPlanner::new(
+                laterals,
+                Arc::clone(&self.library),
+            ))],
         }
     }
 }

@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
-    Query, Select, SelectItem, Subscript, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
+    AccessExpr, BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, Subscript, TableFactor,
+    UnaryOperator, Value, VisitMut, VisitorMut,
 };
 
 /// The spellings that exist: columns of tables, aliases, tables, lambda parameters.
@@ -19,7 +20,9 @@ impl Spellings {
     /// Adds a name that exists. The first spelling of a name is the one other spellings mean.
     pub(super) fn add(&mut self, name: &str) {
         self.exact.insert(name.to_owned());
-        self.by_lower.entry(name.to_lowercase()).or_insert_with(|| name.to_owned());
+        self.by_lower
+            .entry(name.to_lowercase())
+            .or_insert_with(|| name.to_owned());
     }
 
     /// The existing spelling of `name`, or `name` itself if there is none.
@@ -27,7 +30,9 @@ impl Spellings {
         if self.exact.contains(name) {
             return name;
         }
-        self.by_lower.get(&name.to_lowercase()).map_or(name, String::as_str)
+        self.by_lower
+            .get(&name.to_lowercase())
+            .map_or(name, String::as_str)
     }
 
     fn correct(&self, ident: &mut Ident) {
@@ -64,13 +69,17 @@ impl VisitorMut for Definitions<'_> {
         for item in &select.projection {
             match item {
                 SelectItem::ExprWithAlias { alias, .. } => self.0.add(&alias.value),
-                SelectItem::ExprWithAliases { aliases, .. } => aliases.iter().for_each(|a| self.0.add(&a.value)),
+                SelectItem::ExprWithAliases { aliases, .. } => {
+                    aliases.iter().for_each(|a| self.0.add(&a.value))
+                }
                 _ => {}
             }
         }
         for view in &select.lateral_views {
             self.0.add(&view.lateral_view_name.to_string());
-            view.lateral_col_alias.iter().for_each(|c| self.0.add(&c.value));
+            view.lateral_col_alias
+                .iter()
+                .for_each(|c| self.0.add(&c.value));
         }
         ControlFlow::Continue(())
     }
@@ -83,7 +92,9 @@ impl VisitorMut for Definitions<'_> {
                 }
                 self.alias(alias.as_ref());
             }
-            TableFactor::Derived { alias, .. } | TableFactor::NestedJoin { alias, .. } => self.alias(alias.as_ref()),
+            TableFactor::Derived { alias, .. } | TableFactor::NestedJoin { alias, .. } => {
+                self.alias(alias.as_ref())
+            }
             _ => {}
         }
         ControlFlow::Continue(())
@@ -105,7 +116,9 @@ impl VisitorMut for References<'_> {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         for item in &mut select.projection {
-            let SelectItem::UnnamedExpr(expr) = item else { continue };
+            let SelectItem::UnnamedExpr(expr) = item else {
+                continue;
+            };
             let last = match expr {
                 Expr::Identifier(ident) => ident.clone(),
                 Expr::CompoundIdentifier(parts) => match parts.last() {
@@ -115,7 +128,10 @@ impl VisitorMut for References<'_> {
                 _ => continue,
             };
             if self.0.of(&last.value) != last.value {
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: last };
+                *item = SelectItem::ExprWithAlias {
+                    expr: expr.clone(),
+                    alias: last,
+                };
             }
         }
         ControlFlow::Continue(())
@@ -129,7 +145,9 @@ impl VisitorMut for References<'_> {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
             Expr::Identifier(ident) => self.0.correct(ident),
-            Expr::CompoundIdentifier(parts) => parts.iter_mut().take(2).for_each(|p| self.0.correct(p)),
+            Expr::CompoundIdentifier(parts) => {
+                parts.iter_mut().take(2).for_each(|p| self.0.correct(p))
+            }
             _ => {}
         }
         ControlFlow::Continue(())
@@ -145,7 +163,9 @@ pub(super) fn walk<V: VisitorMut<Break = ()>>(node: &mut impl VisitMut, visitor:
 pub(super) fn column_name(expr: &Expr) -> String {
     match expr {
         Expr::Identifier(ident) => ident.value.clone(),
-        Expr::CompoundIdentifier(parts) => parts.last().map_or_else(String::new, |p| p.value.clone()),
+        Expr::CompoundIdentifier(parts) => {
+            parts.last().map_or_else(String::new, |p| p.value.clone())
+        }
         Expr::Nested(inner) => column_name(inner),
         Expr::CompoundFieldAccess { root, access_chain } => access_name(root, access_chain),
         Expr::Subquery(_) => "scalarsubquery()".into(),
@@ -157,7 +177,11 @@ fn access_name(root: &Expr, chain: &[AccessExpr]) -> String {
     match chain.last() {
         Some(AccessExpr::Dot(Expr::Identifier(field))) => field.value.clone(),
         Some(AccessExpr::Subscript(Subscript::Index { index })) => {
-            let inner = if chain.len() == 1 { text(root) } else { access_name(root, &chain[..chain.len() - 1]) };
+            let inner = if chain.len() == 1 {
+                text(root)
+            } else {
+                access_name(root, &chain[..chain.len() - 1])
+            };
             format!("{inner}[{}]", text(index))
         }
         _ => text(root),
@@ -168,7 +192,11 @@ fn access_name(root: &Expr, chain: &[AccessExpr]) -> String {
 fn text(expr: &Expr) -> String {
     match expr {
         Expr::Identifier(_) => column_name(expr),
-        Expr::CompoundIdentifier(parts) => parts.iter().map(|p| p.value.as_str()).collect::<Vec<_>>().join("."),
+        Expr::CompoundIdentifier(parts) => parts
+            .iter()
+            .map(|p| p.value.as_str())
+            .collect::<Vec<_>>()
+            .join("."),
         Expr::Nested(inner) => text(inner),
         Expr::CompoundFieldAccess { root, access_chain } => access_name(root, access_chain),
         Expr::Value(v) => match &v.value {
@@ -177,21 +205,44 @@ fn text(expr: &Expr) -> String {
             Value::Null => "NULL".into(),
             other => other.to_string(),
         },
-        Expr::BinaryOp { left, op, right } => format!("({} {} {})", text(left), operator(op), text(right)),
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match expr.as_ref() {
+        Expr::BinaryOp { left, op, right } => {
+            format!("({} {} {})", text(left), operator(op), text(right))
+        }
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => match expr.as_ref() {
             Expr::Value(_) => format!("-{}", text(expr)),
             _ => format!("(- {})", text(expr)),
         },
-        Expr::UnaryOp { op: UnaryOperator::Not, expr } => format!("(NOT {})", text(expr)),
+        Expr::UnaryOp {
+            op: UnaryOperator::Not,
+            expr,
+        } => format!("(NOT {})", text(expr)),
         Expr::IsNull(e) => format!("({} IS NULL)", text(e)),
         Expr::IsNotNull(e) => format!("({} IS NOT NULL)", text(e)),
-        Expr::Cast { expr, data_type, .. } => format!("CAST({} AS {data_type})", text(expr)),
-        Expr::InList { expr, list, negated } => {
+        Expr::Cast {
+            expr, data_type, ..
+        } => format!("CAST({} AS {data_type})", text(expr)),
+        Expr::InList {
+            expr,
+            list,
+            negated,
+        } => {
             let list = list.iter().map(text).collect::<Vec<_>>().join(", ");
             let inside = format!("({} IN ({list}))", text(expr));
-            if *negated { format!("(NOT {inside})") } else { inside }
+            if *negated {
+                format!("(NOT {inside})")
+            } else {
+                inside
+            }
         }
-        Expr::Case { operand, conditions, else_result, .. } => case(operand.as_deref(), conditions, else_result.as_deref()),
+        Expr::Case {
+            operand,
+            conditions,
+            else_result,
+            ..
+        } => case(operand.as_deref(), conditions, else_result.as_deref()),
         Expr::Function(f) => function(f),
         other => other.to_string(),
     }
@@ -233,6 +284,10 @@ fn function(f: &Function) -> String {
         FunctionArg::Unnamed(FunctionArgExpr::Wildcard) if name == "count" => "1".into(),
         other => other.to_string(),
     });
-    let distinct = if list.duplicate_treatment.is_some() { "DISTINCT " } else { "" };
+    let distinct = if list.duplicate_treatment.is_some() {
+        "DISTINCT "
+    } else {
+        ""
+    };
     format!("{name}({distinct}{})", args.collect::<Vec<_>>().join(", "))
 }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, Result, TableReference, plan_err};
-use datafusion::execution::SessionState;
 use datafusion::execution::FunctionRegistry;
+use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::FieldMetadata;
 use datafusion::logical_expr::planner::{
-    ContextProvider, ExprPlanner, PlannerResult, RawBinaryExpr, RawDictionaryExpr, RawFieldAccessExpr, RelationPlanner, TypePlanner,
+    ContextProvider, ExprPlanner, PlannerResult, RawBinaryExpr, RawDictionaryExpr,
+    RawFieldAccessExpr, RelationPlanner, TypePlanner,
 };
 use datafusion::logical_expr::{
-    AggregateUDF, Case, Expr, GetFieldAccess, HigherOrderUDF, Operator, ScalarUDF, TableSource, WindowUDF, lit,
+    AggregateUDF, Case, Expr, GetFieldAccess, HigherOrderUDF, Operator, ScalarUDF, TableSource,
+    WindowUDF, lit,
 };
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType as SqlType};
@@ -34,11 +36,15 @@ pub(super) struct SparkPlanner {
 
 impl SparkPlanner {
     fn hook(&self, kind: &str, args: Vec<Expr>, schema: &DFSchema) -> Result<Option<Expr>> {
-        let Some((what, detail)) = kind.split_once(':') else { return Ok(None) };
+        let Some((what, detail)) = kind.split_once(':') else {
+            return Ok(None);
+        };
         Ok(Some(match what {
             "fn" => resolve(detail, args, schema, &self.library)?,
             "num" => number(detail)?,
             "typed" => typed(detail, args)?,
+            "cast" => casted(detail, args, schema, false)?,
+            "try_cast" => casted(detail, args, schema, true)?,
             "case" => case(detail, args, schema)?,
             "micros" | "months" => interval(what, detail)?,
             "calendar" => calendar(detail)?,
@@ -49,7 +55,12 @@ impl SparkPlanner {
 
 /// A numeric literal: INT, BIGINT if it is too large or ends in L, DECIMAL with a point, DOUBLE with an exponent.
 fn number(text: &str) -> Result<Expr> {
-    let wrong = || SparkError::external("INVALID_NUMERIC_LITERAL_RANGE", format!("{text} is no number that any type holds"));
+    let wrong = || {
+        SparkError::external(
+            "INVALID_NUMERIC_LITERAL_RANGE",
+            format!("{text} is no number that any type holds"),
+        )
+    };
     if let Some(digits) = text.strip_suffix('L') {
         return digits.parse::<i64>().map(lit).map_err(|_| wrong());
     }
@@ -70,7 +81,11 @@ fn number(text: &str) -> Result<Expr> {
     if precision > 38 {
         return Err(wrong());
     }
-    Ok(lit(ScalarValue::Decimal128(Some(value), precision as u8, scale as i8)))
+    Ok(lit(ScalarValue::Decimal128(
+        Some(value),
+        precision as u8,
+        scale as i8,
+    )))
 }
 
 /// `DATE'…'`, `TIMESTAMP'…'` and the like, folded at once.
@@ -82,15 +97,32 @@ fn typed(type_text: &str, args: Vec<Expr>) -> Result<Expr> {
     }
 }
 
+fn casted(type_text: &str, args: Vec<Expr>, schema: &DFSchema, lenient: bool) -> Result<Expr> {
+    use datafusion::logical_expr::ExprSchemable;
+    let Some(arg) = args.into_iter().next() else {
+        return plan_err!("CAST needs a value");
+    };
+    let from = arg.get_type(schema)?;
+    cast::written(arg, &from, &parse_type(type_text)?, lenient)
+}
+
 fn parse_type(text: &str) -> Result<DataType> {
     types::parse_type(text).map_err(|e| SparkError::external("UNSUPPORTED_DATATYPE", e.to_string()))
 }
 
 fn case(parts: &str, args: Vec<Expr>, schema: &DFSchema) -> Result<Expr> {
     let mut args = args;
-    let otherwise = if parts.contains('e') { args.pop().map(Box::new) } else { None };
+    let otherwise = if parts.contains('e') {
+        args.pop().map(Box::new)
+    } else {
+        None
+    };
     let mut args = args.into_iter();
-    let operand = if parts.contains('o') { args.next().map(Box::new) } else { None };
+    let operand = if parts.contains('o') {
+        args.next().map(Box::new)
+    } else {
+        None
+    };
     let mut branches = vec![];
     while let (Some(when), Some(then)) = (args.next(), args.next()) {
         branches.push((Box::new(when), Box::new(then)));
@@ -101,10 +133,18 @@ fn case(parts: &str, args: Vec<Expr>, schema: &DFSchema) -> Result<Expr> {
 fn interval(what: &str, detail: &str) -> Result<Expr> {
     let (n, label) = detail.split_once(' ').unwrap_or((detail, ""));
     let value = match what {
-        "micros" => n.parse().ok().map(|n| ScalarValue::DurationMicrosecond(Some(n))),
-        _ => n.parse().ok().map(|n| ScalarValue::IntervalYearMonth(Some(n))),
+        "micros" => n
+            .parse()
+            .ok()
+            .map(|n| ScalarValue::DurationMicrosecond(Some(n))),
+        _ => n
+            .parse()
+            .ok()
+            .map(|n| ScalarValue::IntervalYearMonth(Some(n))),
     };
-    let Some(value) = value else { return plan_err!("the interval {detail} is too long") };
+    let Some(value) = value else {
+        return plan_err!("the interval {detail} is too long");
+    };
     let label = HashMap::from([(INTERVAL_KEY.to_owned(), label.to_owned())]);
     Ok(Expr::Literal(value, Some(FieldMetadata::from(label))))
 }
@@ -112,7 +152,9 @@ fn interval(what: &str, detail: &str) -> Result<Expr> {
 /// An interval given as one text. Without months it is a day-time interval, else a calendar interval.
 fn calendar(detail: &str) -> Result<Expr> {
     let numbers: Vec<i64> = detail.split(' ').filter_map(|n| n.parse().ok()).collect();
-    let [months, days, micros] = numbers[..] else { return plan_err!("the interval {detail} is damaged") };
+    let [months, days, micros] = numbers[..] else {
+        return plan_err!("the interval {detail} is damaged");
+    };
     if months == 0 {
         let micros = days * crate::functions::intervals::DAY_MICROS + micros;
         return Ok(lit(ScalarValue::DurationMicrosecond(Some(micros))));
@@ -120,7 +162,11 @@ fn calendar(detail: &str) -> Result<Expr> {
     if days == 0 && micros == 0 {
         return Ok(lit(ScalarValue::IntervalYearMonth(Some(months as i32))));
     }
-    let value = arrow::datatypes::IntervalMonthDayNano::new(months as i32, days as i32, micros.saturating_mul(1000));
+    let value = arrow::datatypes::IntervalMonthDayNano::new(
+        months as i32,
+        days as i32,
+        micros.saturating_mul(1000),
+    );
     Ok(lit(ScalarValue::IntervalMonthDayNano(Some(value))))
 }
 
@@ -150,7 +196,11 @@ fn operator(op: &BinaryOperator) -> Option<Operator> {
 }
 
 impl ExprPlanner for SparkPlanner {
-    fn plan_dictionary_literal(&self, raw: RawDictionaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawDictionaryExpr>> {
+    fn plan_dictionary_literal(
+        &self,
+        raw: RawDictionaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawDictionaryExpr>> {
         let kind = match raw.keys.first() {
             Some(Expr::Literal(ScalarValue::Utf8(Some(kind)), _)) => kind.clone(),
             _ => return Ok(PlannerResult::Original(raw)),
@@ -162,27 +212,67 @@ impl ExprPlanner for SparkPlanner {
         }
     }
 
-    fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+    fn plan_binary_op(
+        &self,
+        raw: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
         match operator(&raw.op) {
-            Some(op) => operators::binary(op, raw.left, raw.right, schema).map(PlannerResult::Planned),
+            Some(op) => {
+                operators::binary(op, raw.left, raw.right, schema).map(PlannerResult::Planned)
+            }
             None => Ok(PlannerResult::Original(raw)),
         }
     }
 
-    fn plan_field_access(&self, raw: RawFieldAccessExpr, schema: &DFSchema) -> Result<PlannerResult<RawFieldAccessExpr>> {
+    fn plan_field_access(
+        &self,
+        raw: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
         let planned = match raw.field_access {
-            GetFieldAccess::NamedStructField { name } => resolve("__index", vec![raw.expr, lit(name)], schema, &self.library)?,
-            GetFieldAccess::ListIndex { key } => resolve("__index", vec![raw.expr, *key], schema, &self.library)?,
-            other => return Ok(PlannerResult::Original(RawFieldAccessExpr { field_access: other, expr: raw.expr })),
+            GetFieldAccess::NamedStructField { name } => {
+                resolve("__index", vec![raw.expr, lit(name)], schema, &self.library)?
+            }
+            GetFieldAccess::ListIndex { key } => {
+                resolve("__index", vec![raw.expr, *key], schema, &self.library)?
+            }
+            other => {
+                return Ok(PlannerResult::Original(RawFieldAccessExpr {
+                    field_access: other,
+                    expr: raw.expr,
+                }));
+            }
         };
         Ok(PlannerResult::Planned(planned))
     }
 
-    fn plan_compound_identifier(&self, field: &Field, qualifier: Option<&TableReference>, nested: &[String]) -> Result<PlannerResult<Vec<Expr>>> {
-        let schema = DFSchema::new_with_metadata(vec![(qualifier.cloned(), Arc::new(field.clone()))], HashMap::new())?;
-        let column = Expr::Column(datafusion::common::Column::new(qualifier.cloned(), field.name()));
-        let access = |e: Expr, name: &String| resolve("__field", vec![e, lit(name.clone())], &schema, &self.library);
-        nested.iter().try_fold(column, access).map(PlannerResult::Planned)
+    fn plan_compound_identifier(
+        &self,
+        field: &Field,
+        qualifier: Option<&TableReference>,
+        nested: &[String],
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        let schema = DFSchema::new_with_metadata(
+            vec![(qualifier.cloned(), Arc::new(field.clone()))],
+            HashMap::new(),
+        )?;
+        let column = Expr::Column(datafusion::common::Column::new(
+            qualifier.cloned(),
+            field.name(),
+        ));
+        let access = |e: Expr, name: &String| {
+            resolve(
+                "__field",
+                vec![e, lit(name.clone())],
+                &schema,
+                &self.library,
+            )
+        };
+        nested
+            .iter()
+            .try_fold(column, access)
+            .map(PlannerResult::Planned)
     }
 }
 
@@ -212,7 +302,13 @@ impl ContextProvider for SparkProvider<'_> {
             None => {
                 let mut known: Vec<_> = self.tables.keys().map(String::as_str).collect();
                 known.sort_unstable();
-                Err(SparkError::external("TABLE_OR_VIEW_NOT_FOUND", format!("no table or view `{name}`; this query knows {}", known.join(", "))))
+                Err(SparkError::external(
+                    "TABLE_OR_VIEW_NOT_FOUND",
+                    format!(
+                        "no table or view `{name}`; this query knows {}",
+                        known.join(", ")
+                    ),
+                ))
             }
         }
     }
@@ -259,7 +355,11 @@ impl ContextProvider for SparkProvider<'_> {
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {
-        self.state.higher_order_functions().keys().cloned().collect()
+        self.state
+            .higher_order_functions()
+            .keys()
+            .cloned()
+            .collect()
     }
 
     fn udaf_names(&self) -> Vec<String> {

@@ -7,8 +7,8 @@ use datafusion::catalog::Session;
 use datafusion::common::Result;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -41,21 +41,8 @@ pub fn session_state(time_zone: &str, target_partitions: usize) -> Result<Sessio
         .with_spark_features()
         .with_query_planner(Arc::new(SparkQueryPlanner))
         .build();
-    let mut named = state.aggregate_functions().clone();
-    aggregates::add_spark_names(&mut named);
-    for (name, udaf) in named {
-        if !state.aggregate_functions().contains_key(&name) {
-            use datafusion::execution::FunctionRegistry;
-            let alias = udaf.as_ref().clone().with_aliases([leak(&name)]);
-            state.register_udaf(Arc::new(alias))?;
-        }
-    }
+    aggregates::register(&mut state)?;
     Ok(state)
-}
-
-/// Aliases are `&'static str` in DataFusion; the set of names is small and fixed.
-fn leak(name: &str) -> &'static str {
-    aggregates::static_name(name).unwrap_or("")
 }
 
 /// A context over [`session_state`].
@@ -63,7 +50,10 @@ fn leak(name: &str) -> &'static str {
 /// # Errors
 /// As [`session_state`].
 pub fn session_context(time_zone: &str, target_partitions: usize) -> Result<SessionContext> {
-    Ok(SessionContext::new_with_state(session_state(time_zone, target_partitions)?))
+    Ok(SessionContext::new_with_state(session_state(
+        time_zone,
+        target_partitions,
+    )?))
 }
 
 #[derive(Debug)]
@@ -71,8 +61,13 @@ struct SparkQueryPlanner;
 
 #[async_trait]
 impl QueryPlanner for SparkQueryPlanner {
-    async fn create_physical_plan(&self, plan: &LogicalPlan, state: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(GeneratePlanner)]);
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        state: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let planner =
+            DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(GeneratePlanner)]);
         planner.create_physical_plan(plan, state).await
     }
 }
@@ -90,10 +85,21 @@ impl ExtensionPlanner for GeneratePlanner {
         state: &dyn Session,
         context: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        let (Some(generate), Some(input)) = (node.as_any().downcast_ref::<Generate>(), physical_inputs.first()) else {
+        let (Some(generate), Some(input)) = (
+            node.as_any().downcast_ref::<Generate>(),
+            physical_inputs.first(),
+        ) else {
             return Ok(None);
         };
-        let list = planner.create_physical_expr(&generate.list, generate.input.schema(), state, context)?;
-        Ok(Some(Arc::new(GenerateExec::new(Arc::clone(input), generate.generator(list)))))
+        let list = planner.create_physical_expr(
+            &generate.list,
+            generate.input.schema(),
+            state,
+            context,
+        )?;
+        Ok(Some(Arc::new(GenerateExec::new(
+            Arc::clone(input),
+            generate.generator(list),
+        ))))
     }
 }
