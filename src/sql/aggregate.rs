@@ -30,6 +30,9 @@ const RENAMED: &[(&str, &str)] = &[
 /// Renames an aggregate in place; gives the expression around it if the renamed call alone does not say it.
 pub(super) fn aggregate(f: &mut Function) -> Option<Expr> {
     let name = f.name.to_string().to_lowercase();
+    if name == "regr_count" {
+        return Some(hook("cast:BIGINT", [Expr::Function(f.clone())]));
+    }
     let (_, target) = RENAMED.iter().find(|(spark, _)| *spark == name)?;
     f.name = ObjectName::from(vec![Ident::new(*target)]);
     let FunctionArguments::List(list) = &mut f.args else {
@@ -43,7 +46,10 @@ pub(super) fn aggregate(f: &mut Function) -> Option<Expr> {
             }
             list.args.truncate(1);
         }
-        ("approx_count_distinct", [_, _]) => list.args.truncate(1),
+        ("approx_count_distinct", _) => {
+            list.args.truncate(1);
+            return Some(hook("cast:BIGINT", [Expr::Function(f.clone())]));
+        }
         ("count_if", [test]) => {
             **test = hook(
                 "case:",

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, ExprSchema, Result};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::Aggregate;
+use datafusion::optimizer::AnalyzerRule;
 use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction, WindowFunctionDefinition};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
@@ -16,8 +19,8 @@ use datafusion::logical_expr::{
 use super::generate::Generate;
 use crate::functions::coerce::{cast_from, cast_to, common_of};
 use crate::functions::error::SparkError;
+use crate::functions::operators;
 use crate::functions::windows::{self, WindowSpec};
-use crate::functions::{cast, operators};
 
 /// Every expression of `plan` with Spark's coercions, UNIONs widened, sliding windows outside aggregations expanded.
 pub(super) fn analyze_plan(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -278,11 +281,54 @@ fn expand_windows(node: LogicalPlan) -> Result<LogicalPlan> {
         .build()
 }
 
-/// Types in words of a schema, for messages.
-pub(super) fn describe(schema: &dyn ExprSchema, names: &[datafusion::common::Column]) -> String {
-    let one = |c: &datafusion::common::Column| match schema.data_type(c) {
-        Ok(t) => format!("{} {}", c.name, cast::type_text(t)),
-        Err(_) => c.name.clone(),
+/// Time windows of a batch aggregation as rows: every row once for each window it falls into. Streams keep the marker,
+/// whose windows their state is organised by; this rule runs only where a plan is executed as a batch.
+#[derive(Debug)]
+pub(super) struct ExpandWindows;
+
+impl AnalyzerRule for ExpandWindows {
+    fn name(&self) -> &str {
+        "expand_windows"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan
+            .transform_up_with_subqueries(|node| expand_grouping(node).map(Transformed::yes))?
+            .data)
+    }
+}
+
+fn expand_grouping(node: LogicalPlan) -> Result<LogicalPlan> {
+    let LogicalPlan::Aggregate(aggregate) = node else {
+        return Ok(node);
     };
-    names.iter().map(one).collect::<Vec<_>>().join(", ")
+    let is_window = |e: &&Expr| matches!(WindowSpec::of(e), Some(WindowSpec::Fixed { .. }));
+    let call = aggregate.group_expr.iter().find(is_window).cloned();
+    let Some((call, slots)) =
+        call.and_then(|c| windows::slots(&c.clone().unalias()).map(|s| (c, s)))
+    else {
+        return Ok(LogicalPlan::Aggregate(aggregate));
+    };
+    let t = call.get_type(aggregate.input.schema())?;
+    let column = arrow::datatypes::Field::new("__window", t, true);
+    let generate = Generate::try_new(
+        aggregate.input.as_ref().clone(),
+        slots,
+        false,
+        false,
+        None,
+        vec![column],
+    )?;
+    let window = Expr::Column(datafusion::common::Column::new_unqualified("__window"));
+    let groups = aggregate.group_expr.iter().map(|e| match *e == call {
+        true => window.clone().alias(e.schema_name().to_string()),
+        false => e.clone(),
+    });
+    let groups = groups.collect();
+    let rewritten = Aggregate::try_new(
+        Arc::new(generate.into_plan()),
+        groups,
+        aggregate.aggr_expr.clone(),
+    )?;
+    Ok(LogicalPlan::Aggregate(rewritten))
 }

@@ -10,9 +10,10 @@ use std::ops::ControlFlow;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    LimitClause, OrderByKind, Query, Select, SelectItem, SetExpr, TrimWhereField, TypedString,
-    UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
+    CastKind, ExceptSelectItem, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, OrderByKind,
+    Query, Select, SelectItem, SetExpr, TrimWhereField, TypedString, UnaryOperator, Value,
+    ValueWithSpan, VisitMut, VisitorMut,
 };
 
 use super::aggregate::aggregate;
@@ -62,6 +63,7 @@ impl Rewriter<'_> {
         if let GroupByExpr::Expressions(exprs, _) = &mut select.group_by {
             exprs.iter_mut().for_each(protect);
         }
+        using_columns_first(select);
         for item in &mut select.projection {
             let SelectItem::UnnamedExpr(expr) = item else {
                 continue;
@@ -285,6 +287,7 @@ impl Rewriter<'_> {
 
     /// A plain call of a scalar function.
     fn function(&self, f: &mut Function) -> Option<Expr> {
+        rename_higher_order(f);
         if let Some(planned) = aggregate(f) {
             return Some(planned);
         }
@@ -339,6 +342,75 @@ impl VisitorMut for Rewriter<'_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<DataFusionError> {
         flow(self.expr(expr))
+    }
+}
+
+/// Functions that take a lambda under the library's names.
+fn rename_higher_order(f: &mut Function) {
+    const RENAMED: [(&str, &str); 3] = [
+        ("transform", "array_transform"),
+        ("filter", "array_filter"),
+        ("exists", "array_any_match"),
+    ];
+    let FunctionArguments::List(list) = &f.args else {
+        return;
+    };
+    let lambda = list.args.iter().any(|a| {
+        matches!(
+            a,
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Lambda(_)))
+        )
+    });
+    let name = f.name.to_string().to_lowercase();
+    if let Some((_, target)) = RENAMED.iter().find(|(spark, _)| lambda && *spark == name) {
+        f.name = ObjectName::from(vec![Ident::new(*target)]);
+    }
+}
+
+/// `SELECT *` over `JOIN … USING (k)` shows `k` first and once.
+fn using_columns_first(select: &mut Select) {
+    let constraint = |j: &Join| match &j.join_operator {
+        JoinOperator::Join(c)
+        | JoinOperator::Inner(c)
+        | JoinOperator::Left(c)
+        | JoinOperator::LeftOuter(c) => Some(c.clone()),
+        _ => None,
+    };
+    let joins = select.from.iter().flat_map(|t| &t.joins);
+    let mut columns: Vec<Ident> = vec![];
+    for c in joins.filter_map(constraint) {
+        let JoinConstraint::Using(names) = c else {
+            continue;
+        };
+        for name in names {
+            if let Some(ident) = name
+                .0
+                .last()
+                .and_then(|p| p.as_ident())
+                .filter(|i| !columns.contains(*i))
+            {
+                columns.push(ident.clone());
+            }
+        }
+    }
+    let Some(at) = select
+        .projection
+        .iter()
+        .position(|i| matches!(i, SelectItem::Wildcard(_)))
+    else {
+        return;
+    };
+    if let (SelectItem::Wildcard(options), [first, rest @ ..]) =
+        (&mut select.projection[at], columns.as_slice())
+    {
+        options.opt_except = Some(ExceptSelectItem {
+            first_element: first.clone(),
+            additional_elements: rest.to_vec(),
+        });
+        let named = columns
+            .into_iter()
+            .map(|c| SelectItem::UnnamedExpr(Expr::Identifier(c)));
+        select.projection.splice(at..at, named);
     }
 }
 

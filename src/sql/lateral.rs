@@ -23,7 +23,7 @@ use super::generate::Generate;
 use crate::functions::coerce::{array_of, cast_to, common_of, element_type, map_types};
 use crate::functions::error::SparkError;
 use crate::functions::kernel::Kernel;
-use crate::functions::{Library, collections, json, maps, operators, resolve, structs};
+use crate::functions::{collections, json, maps, structs};
 
 /// The table name that stands for a generator.
 const MARK: &str = "__generate";
@@ -104,16 +104,14 @@ impl Laterals {
 #[derive(Debug)]
 pub(super) struct LateralPlanner {
     laterals: Vec<Lateral>,
-    library: Arc<Library>,
     /// Set while a relation goes through the default planner, which asks this planner again first.
     pass: AtomicBool,
 }
 
 impl LateralPlanner {
-    pub(super) fn new(laterals: Laterals, library: Arc<Library>) -> Self {
+    pub(super) fn new(laterals: Laterals) -> Self {
         Self {
             laterals: laterals.0.into_iter().flatten().collect(),
-            library,
             pass: AtomicBool::new(false),
         }
     }
@@ -174,7 +172,7 @@ impl LateralPlanner {
             super::analyze::coerce_expr(expr, &schema)
         });
         let args = args.collect::<Result<Vec<_>>>()?;
-        let made = generated(&generator.name, args, &schema, &self.library)?;
+        let made = generated(&generator.name, args, &schema)?;
         let fields = named(made.fields, &generator.columns, &generator.name)?;
         let qualifier = generator.alias.map(TableReference::bare);
         let node = Generate::try_new(
@@ -255,12 +253,7 @@ pub(super) struct Generated {
 ///
 /// # Errors
 /// Arguments of types the generator does not take.
-pub(super) fn generated(
-    name: &str,
-    args: Vec<PlanExpr>,
-    schema: &DFSchema,
-    library: &Library,
-) -> Result<Generated> {
+pub(super) fn generated(name: &str, args: Vec<PlanExpr>, schema: &DFSchema) -> Result<Generated> {
     let refuse = |types: &[DataType]| {
         let types = crate::functions::coerce::list_types(types);
         Err(SparkError::external(
@@ -323,10 +316,7 @@ pub(super) fn generated(
                 fields,
             })
         }
-        _ => {
-            let _ = (library, resolve, operators::coerce);
-            refuse(&types)
-        }
+        _ => refuse(&types),
     }
 }
 

@@ -266,10 +266,7 @@ impl<'a> Planning<'a> {
             state: self.state,
             tables,
             expr_planners,
-            relation_planners: vec![Arc::new(LateralPlanner::new(
-                laterals,
-                Arc::clone(&self.library),
-            ))],
+            relation_planners: vec![Arc::new(LateralPlanner::new(laterals))],
         }
     }
 }

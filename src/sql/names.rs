@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectName, Query, Select, SelectItem, Subscript, TableFactor,
-    UnaryOperator, Value, VisitMut, VisitorMut,
+    FunctionArguments, Ident, Query, Select, SelectItem, Subscript, TableFactor, UnaryOperator,
+    Value, VisitMut, VisitorMut,
 };
 
 /// The spellings that exist: columns of tables, aliases, tables, lambda parameters.
@@ -134,11 +134,6 @@ impl VisitorMut for References<'_> {
                 };
             }
         }
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_relation(&mut self, name: &mut ObjectName) -> ControlFlow<()> {
-        let _ = name;
         ControlFlow::Continue(())
     }
 

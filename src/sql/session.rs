@@ -14,6 +14,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_spark::SessionStateBuilderSpark;
 
+use super::analyze::ExpandWindows;
 use super::generate::{Generate, GenerateExec};
 use crate::functions::aggregates;
 
@@ -42,6 +43,7 @@ pub fn session_state(time_zone: &str, target_partitions: usize) -> Result<Sessio
         .with_query_planner(Arc::new(SparkQueryPlanner))
         .build();
     aggregates::register(&mut state)?;
+    state.add_analyzer_rule(Arc::new(ExpandWindows));
     Ok(state)
 }
 
