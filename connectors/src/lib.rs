@@ -1,1 +1,3 @@
-//! Placeholder while dependencies build.
+//! Sources and sinks.
+
+pub mod file;

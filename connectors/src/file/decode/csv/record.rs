@@ -1,0 +1,284 @@
+//! Cuts a CSV file into records and records into fields.
+//!
+//! Own code instead of a CSV library, because the rules need what the libraries do not tell: whether a field was quoted
+//! (that is what tells the empty text from NULL), the raw text of a record, both ways of writing a quote in one file,
+//! and where to go on after a quote that is never closed.
+//!
+//! A record ends at the end of its line unless a quoted field runs over it. Quotes count only at the very beginning of a
+//! field. What follows a closing quote other than blanks makes the field an unquoted one that is taken as it stands, up
+//! to the next separator (Spark's `STOP_AT_DELIMITER`).
+
+use memchr::{memchr, memchr_iter};
+
+use super::dialect::{Dialect, Field, Quoted};
+use super::input::Input;
+use crate::file::decode::DecodeError;
+
+/// How far a quoted field is followed over line ends when nobody asked for `multiLine`.
+const STRAY_QUOTE_BYTES: usize = 1 << 20;
+
+/// Reads records one after the other.
+pub(super) struct Records {
+    input: Input,
+    dialect: Dialect,
+    fields: Vec<Field>,
+    scratch: Vec<u8>,
+    /// Fields to keep; further ones are only counted.
+    keep: usize,
+    /// Fields a record should have; `usize::MAX` as long as nobody knows.
+    expected: usize,
+    /// Lines before the window.
+    lines: u64,
+    /// Bytes of the last record, still in the window, to be consumed before the next.
+    used: usize,
+    started: bool,
+}
+
+/// One record. Texts are bytes of the file, not checked in any way.
+pub(super) struct Record<'a> {
+    /// Line at which it begins, from 1.
+    pub(super) line: u64,
+    /// The text of the record without its line end.
+    pub(super) raw: &'a [u8],
+    /// How many fields it has, kept or not.
+    pub(super) count: usize,
+    /// What is wrong with its quotes.
+    pub(super) fault: Option<&'static str>,
+    fields: &'a [Field],
+    scratch: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// The text of field `index` and whether it stood in quotes; None if the record has no such field.
+    pub(super) fn field(&self, index: usize) -> Option<(&'a [u8], bool)> {
+        let field = self.fields.get(index)?;
+        let source = if field.unescaped {
+            self.scratch
+        } else {
+            self.raw
+        };
+        Some((&source[field.start..field.end], field.quoted))
+    }
+}
+
+/// How the scan of a record went.
+enum Scan {
+    /// It ends at `end`, its line end at `next`, and has `count` fields.
+    Complete {
+        end: usize,
+        next: usize,
+        count: usize,
+    },
+    /// The text ends within the record.
+    Open { count: usize },
+    /// A quote makes no sense as the beginning of a field that runs over lines.
+    Stray,
+}
+
+impl Records {
+    pub(super) fn new(input: Input, dialect: Dialect) -> Self {
+        Self {
+            input,
+            dialect,
+            fields: Vec::new(),
+            scratch: Vec::new(),
+            keep: usize::MAX,
+            expected: usize::MAX,
+            lines: 0,
+            used: 0,
+            started: false,
+        }
+    }
+
+    pub(super) fn input(&self) -> &Input {
+        &self.input
+    }
+
+    /// Sets how many fields a record should have and how many are kept.
+    pub(super) fn expect(&mut self, expected: usize, keep: usize) {
+        self.expected = expected;
+        self.keep = keep;
+    }
+
+    /// Prepares for a record of any number of fields, of which one more than `most` are kept.
+    pub(super) fn expect_header(&mut self, most: usize) {
+        self.expect(usize::MAX, most.saturating_add(1));
+    }
+
+    /// The next record that is neither blank nor a comment; None at the end of the file.
+    pub(super) fn next(&mut self) -> Result<Option<Record<'_>>, DecodeError> {
+        if !self.started {
+            self.started = true;
+            self.input.skip_bom()?;
+        }
+        loop {
+            self.input.consume(std::mem::take(&mut self.used));
+            let Some((length, next)) = self.line()? else {
+                return Ok(None);
+            };
+            let line = &self.input.window()[..length];
+            if self.is_skipped(line) {
+                self.used = next;
+                self.lines += 1;
+                continue;
+            }
+            let begins_at = self.lines + 1;
+            let quotes = self
+                .dialect
+                .quote
+                .is_some_and(|quote| memchr(quote, line).is_some());
+            let (end, count, fault) = if quotes {
+                self.quoted_record(length, next)?
+            } else {
+                self.used = next;
+                self.lines += 1;
+                (length, self.split(length), None)
+            };
+            return Ok(Some(Record {
+                line: begins_at,
+                raw: &self.input.window()[..end],
+                count,
+                fault,
+                fields: &self.fields,
+                scratch: &self.scratch,
+            }));
+        }
+    }
+
+    /// Length of the first line of the window, without and with its end.
+    fn line(&mut self) -> Result<Option<(usize, usize)>, DecodeError> {
+        let mut searched = 0;
+        loop {
+            let window = self.input.window();
+            match self.dialect.line_end(window, searched, self.input.ended()) {
+                Some(found) => return Ok(Some(found)),
+                None if self.input.ended() => {
+                    let length = window.len();
+                    return Ok((length > 0).then_some((length, length)));
+                }
+                // A carriage return at the very end has to be looked at again.
+                None => searched = window.len().saturating_sub(1),
+            }
+            self.input.more(self.lines + 1)?;
+        }
+    }
+
+    fn is_skipped(&self, line: &[u8]) -> bool {
+        let dialect = &self.dialect;
+        match line.first() {
+            None => true,
+            Some(first) if dialect.comment == Some(*first) => true,
+            Some(first) if *first > b' ' => false,
+            Some(_) => line.iter().all(|b| *b <= b' ' && *b != dialect.sep),
+        }
+    }
+
+    /// Cuts a line without quotes into fields and counts them.
+    fn split(&mut self, length: usize) -> usize {
+        self.fields.clear();
+        let line = &self.input.window()[..length];
+        let mut start = 0;
+        let mut count = 0;
+        for end in memchr_iter(self.dialect.sep, line).chain([length]) {
+            if count < self.keep {
+                let field = self.dialect.plain_field(line, start, end);
+                self.fields.push(field);
+            }
+            count += 1;
+            start = end + 1;
+        }
+        count
+    }
+
+    /// Reads a record whose first line, `length` bytes and `next` with its end, has a quote in it. Answers the length of
+    /// the record, the number of its fields, and what is wrong.
+    fn quoted_record(
+        &mut self,
+        length: usize,
+        next: usize,
+    ) -> Result<(usize, usize, Option<&'static str>), DecodeError> {
+        if let Scan::Complete { end, next, count } = self.scan_over_lines(length, next)? {
+            let over_lines = end > length;
+            let follow = self.dialect.multi_line == Some(true)
+                || self.expected == usize::MAX
+                || count == self.expected;
+            if !over_lines || follow {
+                let fault = (over_lines && self.dialect.multi_line == Some(false)).then_some(
+                    "a quoted field runs over the end of the line, and multiLine is false",
+                );
+                self.lines += 1 + self.dialect.count_lines(&self.input.window()[..end]);
+                self.used = next;
+                return Ok((end, count, fault));
+            }
+        }
+        // The quote is never closed: only this line is lost.
+        self.used = next;
+        self.lines += 1;
+        let count = match self.scan(length, length, true) {
+            Scan::Complete { count, .. } | Scan::Open { count } => count,
+            Scan::Stray => 0,
+        };
+        Ok((length, count, Some("a quote is not closed")))
+    }
+
+    /// Scans the record at the front of the window, reading on as far as it goes. The first line has `length` bytes,
+    /// `next` with its end.
+    fn scan_over_lines(&mut self, length: usize, next: usize) -> Result<Scan, DecodeError> {
+        let limit = match self.dialect.multi_line {
+            Some(true) => usize::MAX,
+            _ => next.saturating_add(STRAY_QUOTE_BYTES),
+        };
+        loop {
+            let window = self.input.window().len();
+            let last = self.input.ended() && window <= limit;
+            match self.scan(window.min(limit), length, last) {
+                Scan::Open { .. } if !self.input.ended() && window < limit => {
+                    self.input.more(self.lines + 1)?;
+                }
+                scan => return Ok(scan),
+            }
+        }
+    }
+
+    /// Scans the record at the front of the first `length` bytes of the window, of which `first_line` are its first line;
+    /// `last` says that nothing follows them.
+    fn scan(&mut self, length: usize, first_line: usize, last: bool) -> Scan {
+        self.fields.clear();
+        self.scratch.clear();
+        let text = &self.input.window()[..length];
+        let dialect = &self.dialect;
+        let (mut at, mut count) = (0, 0);
+        loop {
+            let (field, after) = match dialect.quoted_field(text, at, &mut self.scratch) {
+                Some((_, Quoted::Open)) if !last => return Scan::Open { count },
+                Some((_, Quoted::Odd(close))) if close > first_line => return Scan::Stray,
+                Some((field, Quoted::Closed(after))) => (field, after),
+                Some((field, Quoted::Open)) => {
+                    if count < self.keep {
+                        self.fields.push(field);
+                    }
+                    return Scan::Open { count: count + 1 };
+                }
+                Some((_, Quoted::Odd(_))) | None => dialect.unquoted_field(text, at),
+            };
+            if count < self.keep {
+                self.fields.push(field);
+            }
+            count += 1;
+            let carriage_return = !last && after + 1 == length && text[after] == b'\r';
+            if !last && (after >= length || carriage_return) {
+                return Scan::Open { count };
+            }
+            if after >= length || text[after] != dialect.sep {
+                let end = after.min(length);
+                let next = dialect.after_line_end(text, end).min(length);
+                return Scan::Complete { end, next, count };
+            }
+            at = after + 1;
+            // Fields that are too many may not go on over lines: a chain of stray quotes would take the whole file.
+            if count > self.expected && at > first_line {
+                return Scan::Stray;
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! JSON lines (or one JSON document) -> Arrow batches, directed by the schema.
+//!
+//! Own decoder instead of `arrow::json`, which loses a whole batch to one bad record, cannot go on after it, reads `1.5`
+//! as 1 and has none of Spark's options. Text goes straight from the chunk of the file into the columns: no tree, no copy
+//! of the record, nothing allocated per row. The layers, from below: [`cursor`] and [`number`] walk over text, [`skip`]
+//! passes what nobody asked for, [`column`] and [`object`] grow and are cut back, [`read`] knows which token fits which
+//! type, [`record`] makes rows of one record, and [`JsonReader`] feeds it the lines of a file.
+
+mod build;
+mod column;
+mod cursor;
+mod number;
+mod object;
+mod options;
+mod read;
+mod record;
+mod render;
+mod skip;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::{io::Read, sync::Arc};
+
+use arrow::{error::ArrowError, record_batch::RecordBatch};
+
+pub use options::JsonOptions;
+pub use record::{RecordDecoder, Verdict};
+pub use value::ValueDecoder;
+
+use super::{
+    BadRecords, BatchReader, DecodeError, DecodeSettings, ParseMode,
+    lines::{Line, Lines},
+};
+
+/// Reads the records of one file.
+pub struct JsonReader {
+    lines: Lines,
+    multi_line: bool,
+    settings: DecodeSettings,
+    decoder: RecordDecoder,
+    bad: BadRecords,
+    /// Rows of a batch that came out too large (from a top-level array), still to be handed out.
+    pending: Option<RecordBatch>,
+}
+
+impl JsonReader {
+    /// A reader of `input`; `file` is the name used in errors.
+    ///
+    /// # Errors
+    /// [`DecodeError::UnsupportedType`], [`DecodeError::CorruptColumn`].
+    pub fn new(
+        input: Box<dyn Read + Send>,
+        file: &str,
+        settings: DecodeSettings,
+        options: JsonOptions,
+    ) -> Result<Self, DecodeError> {
+        let limit = settings.max_record_bytes.min(DecodeSettings::MAX_RECORD_BYTES);
+        let lines = Lines::new(input, file, options.line_separator.as_deref(), limit);
+        let multi_line = options.multi_line;
+        let decoder = RecordDecoder::new(&settings, options)?;
+        Ok(Self { lines, multi_line, settings, decoder, bad: BadRecords::default(), pending: None })
+    }
+
+    /// Decodes until a batch is full or the file ends.
+    fn fill(&mut self) -> Result<(), DecodeError> {
+        let mut bytes = 0;
+        let Self { lines, decoder, bad, settings, .. } = self;
+        let (full_rows, full_bytes) = (settings.batch_rows.max(1), settings.batch_bytes);
+        while decoder.rows() == 0 || (decoder.rows() < full_rows && bytes < full_bytes) {
+            let line = if self.multi_line { lines.rest()? } else { lines.next_line()? };
+            let Some(Line { number, bytes: text }) = line else { break };
+            bytes += text.len();
+            if decoder.append(text) == Verdict::Bad {
+                bad.note(number, || decoder.reason(text));
+                if settings.mode == ParseMode::FailFast {
+                    let reason = decoder.reason(text);
+                    return Err(DecodeError::BadRecord { file: Arc::clone(lines.file()), line: number, reason });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands out the first rows of a batch and keeps the others.
+    fn cut(&mut self, batch: RecordBatch) -> RecordBatch {
+        let rows = self.settings.batch_rows.max(1);
+        if batch.num_rows() <= rows {
+            return batch;
+        }
+        self.pending = Some(batch.slice(rows, batch.num_rows() - rows));
+        batch.slice(0, rows)
+    }
+
+    fn failed(&self, source: ArrowError) -> DecodeError {
+        DecodeError::Batch { file: Arc::clone(self.lines.file()), source }
+    }
+}
+
+impl BatchReader for JsonReader {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, DecodeError> {
+        if let Some(batch) = self.pending.take() {
+            return Ok(Some(self.cut(batch)));
+        }
+        self.fill()?;
+        if self.decoder.rows() == 0 {
+            return Ok(None);
+        }
+        let finished = self.decoder.finish(&self.settings.schema);
+        let batch = finished.map_err(|source| self.failed(source))?;
+        Ok(Some(self.cut(batch)))
+    }
+
+    fn bad_records(&self) -> &BadRecords {
+        &self.bad
+    }
+}

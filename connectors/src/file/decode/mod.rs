@@ -1,0 +1,63 @@
+//! Bytes of one file -> Arrow batches, with Spark's rules for bad records.
+//!
+//! Every format has a reader that is pulled: [`BatchReader::next_batch`] until it answers `None`. Readers hold one chunk of
+//! the file and one batch, whatever the file's size, so decoding can run on any thread and stop between two batches.
+
+pub mod csv;
+mod error;
+pub mod json;
+mod lines;
+pub mod parquet;
+pub mod parse;
+mod settings;
+pub mod text;
+
+use arrow::record_batch::RecordBatch;
+
+pub use csv::{CsvOptions, CsvReader};
+pub use error::DecodeError;
+pub use json::{JsonOptions, JsonReader};
+pub use parquet::ParquetReader;
+pub use settings::{DecodeSettings, ParseMode, nullable_schema};
+pub use text::{TextOptions, TextReader};
+
+/// Pull-style reader of one file: batches in file order, then `None` for ever.
+pub trait BatchReader: Send {
+    /// The next rows, at least one and normally at most `batch_rows`; `None` at the end of the file.
+    ///
+    /// # Errors
+    /// [`DecodeError`]: the file cannot be read, a record is longer than allowed, or a record is bad in FAILFAST mode. A
+    /// reader that failed must not be asked again.
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, DecodeError>;
+
+    /// The bad records met so far; what happened to them depends on the mode.
+    fn bad_records(&self) -> &BadRecords;
+}
+
+/// Account of the records that did not fit the schema.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BadRecords {
+    /// How many there were.
+    pub count: u64,
+    /// The first of them, for the message a person reads.
+    pub first: Option<BadRecord>,
+}
+
+/// Where a bad record stands and what is wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadRecord {
+    /// Line of the file, from 1.
+    pub line: u64,
+    /// One phrase naming the column and the value, or the syntax error.
+    pub reason: String,
+}
+
+impl BadRecords {
+    /// Counts one more; `reason` is asked only for the first.
+    pub(crate) fn note(&mut self, line: u64, reason: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.first.is_none() {
+            self.first = Some(BadRecord { line, reason: reason() });
+        }
+    }
+}

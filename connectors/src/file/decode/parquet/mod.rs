@@ -1,0 +1,225 @@
+//! The Parquet format.
+//!
+//! Columns are found by name, those of structs too; what the file lacks is NULL, what the schema lacks is not read. Types
+//! may differ where no value can change ([`adapt`] has the list), anything else is an error before the first row. A file
+//! that is empty, cut off or damaged is an error as well, never a file without rows.
+
+mod adapt;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use bytes::Bytes;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
+use parquet::basic::Type as PhysicalType;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::reader::ChunkReader;
+
+use self::adapt::{Adapt, Problem, find};
+use super::{BadRecords, BatchReader, DecodeError, DecodeSettings};
+
+/// Reads one Parquet file, row group after row group; holds one batch and the pages it comes from.
+///
+/// Of the settings `schema`, `batch_rows` and `batch_bytes` count; a Parquet file has no bad records.
+pub struct ParquetReader {
+    file: Arc<str>,
+    schema: SchemaRef,
+    reader: ParquetRecordBatchReader,
+    /// For each column of the schema: its place among the columns read and the way to its type; None for one the file
+    /// lacks.
+    columns: Vec<Option<(usize, Adapt)>>,
+    bad: BadRecords,
+}
+
+impl ParquetReader {
+    /// A reader of a local file; `name` is the name used in errors.
+    ///
+    /// # Errors
+    /// The file is no complete Parquet file, or a column does not fit the schema.
+    pub fn from_file(
+        file: File,
+        name: &str,
+        settings: &DecodeSettings,
+    ) -> Result<Self, DecodeError> {
+        Self::new(file, name, settings)
+    }
+
+    /// A reader of a file that is in memory.
+    ///
+    /// # Errors
+    /// As [`ParquetReader::from_file`].
+    pub fn from_bytes(
+        bytes: Bytes,
+        name: &str,
+        settings: &DecodeSettings,
+    ) -> Result<Self, DecodeError> {
+        Self::new(bytes, name, settings)
+    }
+
+    fn new<R: ChunkReader + 'static>(
+        input: R,
+        name: &str,
+        settings: &DecodeSettings,
+    ) -> Result<Self, DecodeError> {
+        let file: Arc<str> = name.into();
+        let damaged = |source| DecodeError::Parquet {
+            file: Arc::clone(&file),
+            source,
+        };
+        let metadata = load(&input).map_err(damaged)?;
+        let found = metadata.schema();
+        let mut roots = Vec::new();
+        let mut columns = Vec::with_capacity(settings.schema.fields().len());
+        for field in settings.schema.fields() {
+            let column = column(found.fields(), field)
+                .map_err(|problem| problem.into_error(&file, field.name()))?;
+            if let Some((place, _)) = &column {
+                roots.push(*place);
+            }
+            columns.push(column);
+        }
+        roots.sort_unstable();
+        roots.dedup();
+        let mask = ProjectionMask::roots(metadata.parquet_schema(), roots.iter().copied());
+        let rows = batch_rows(metadata.metadata(), &mask, settings);
+        // The columns read are those of the file that are wanted, in the order of the file.
+        for (place, _) in columns.iter_mut().flatten() {
+            *place = roots.partition_point(|root| root < place);
+        }
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(input, metadata)
+            .with_projection(mask)
+            .with_batch_size(rows)
+            .build()
+            .map_err(damaged)?;
+        Ok(Self {
+            schema: Arc::clone(&settings.schema),
+            reader,
+            columns,
+            bad: BadRecords::default(),
+            file,
+        })
+    }
+
+    fn adapt(&self, batch: &RecordBatch) -> Result<RecordBatch, DecodeError> {
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.columns.len());
+        for (field, column) in self.schema.fields().iter().zip(&self.columns) {
+            columns.push(match column {
+                None => new_null_array(field.data_type(), batch.num_rows()),
+                Some((place, adapt)) => adapt
+                    .apply(batch.column(*place), field.data_type())
+                    .map_err(|source| DecodeError::ColumnValue {
+                        file: Arc::clone(&self.file),
+                        column: field.name().clone(),
+                        source,
+                    })?,
+            });
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(
+            |source| DecodeError::Batch {
+                file: Arc::clone(&self.file),
+                source,
+            },
+        )
+    }
+}
+
+impl BatchReader for ParquetReader {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, DecodeError> {
+        loop {
+            match self.reader.next() {
+                None => return Ok(None),
+                Some(Ok(batch)) if batch.num_rows() == 0 => {}
+                Some(Ok(batch)) => return self.adapt(&batch).map(Some),
+                Some(Err(error)) => {
+                    return Err(DecodeError::Parquet {
+                        file: Arc::clone(&self.file),
+                        source: ParquetError::ArrowError(error.to_string()),
+                    });
+                }
+            }
+        }
+    }
+
+    fn bad_records(&self) -> &BadRecords {
+        &self.bad
+    }
+}
+
+/// Where a column of the schema comes from.
+fn column(
+    found: &arrow::datatypes::Fields,
+    wanted: &FieldRef,
+) -> Result<Option<(usize, Adapt)>, Problem> {
+    let Some(place) = find(found, wanted.name())? else {
+        return Ok(None);
+    };
+    let adapt = Adapt::plan(found[place].data_type(), wanted.data_type())?;
+    Ok(Some((place, adapt)))
+}
+
+/// Reads the footer. Columns of the old INT96 timestamps are read as microseconds, because nanoseconds, the default, do not
+/// reach further than the year 2262.
+fn load<R: ChunkReader>(input: &R) -> Result<ArrowReaderMetadata, ParquetError> {
+    let metadata = ArrowReaderMetadata::load(input, ArrowReaderOptions::new())?;
+    let types = metadata.parquet_schema().root_schema().get_fields();
+    let is_int96: Vec<bool> = types
+        .iter()
+        .map(|t| t.is_primitive() && t.get_physical_type() == PhysicalType::INT96)
+        .collect();
+    if !is_int96.contains(&true) {
+        return Ok(metadata);
+    }
+    let micros = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    let fields: Vec<FieldRef> = metadata
+        .schema()
+        .fields()
+        .iter()
+        .zip(is_int96)
+        .map(|(field, is_int96)| {
+            if is_int96 {
+                Arc::new(Field::new(
+                    field.name(),
+                    micros.clone(),
+                    field.is_nullable(),
+                ))
+            } else {
+                Arc::clone(field)
+            }
+        })
+        .collect();
+    let options = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(fields)));
+    ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options)
+}
+
+/// Rows of a batch: as many as the settings say, fewer where rows are so wide that they would exceed its bytes.
+fn batch_rows(
+    metadata: &ParquetMetaData,
+    mask: &ProjectionMask,
+    settings: &DecodeSettings,
+) -> usize {
+    let mut rows = settings.batch_rows.max(1);
+    for group in metadata.row_groups() {
+        let bytes: u64 = group
+            .columns()
+            .iter()
+            .enumerate()
+            .filter(|(leaf, _)| mask.leaf_included(*leaf))
+            .map(|(_, column)| column.uncompressed_size().unsigned_abs())
+            .sum();
+        let width = bytes / group.num_rows().unsigned_abs().max(1);
+        let fit = settings.batch_bytes as u64 / width.max(1);
+        rows = rows.min(usize::try_from(fit).unwrap_or(usize::MAX).max(1));
+    }
+    rows
+}
