@@ -17,7 +17,7 @@ enum Separator {
     /// `\n`, `\r\n` or `\r` (Spark's default).
     Newline,
     /// The text of the option `lineSep`.
-    Text(Finder<'static>),
+    Text(Box<Finder<'static>>),
 }
 
 /// One line without its end.
@@ -56,7 +56,9 @@ impl Lines {
         max_line_bytes: usize,
     ) -> Self {
         let separator = match separator {
-            Some(text) if !text.is_empty() => Separator::Text(Finder::new(text).into_owned()),
+            Some(text) if !text.is_empty() => {
+                Separator::Text(Box::new(Finder::new(text).into_owned()))
+            }
             _ => Separator::Newline,
         };
         Self {
@@ -100,6 +102,9 @@ impl Lines {
         if self.unread.is_empty() {
             return Ok(None);
         }
+        if self.unread.len() > self.max_line_bytes {
+            return Err(self.too_long());
+        }
         self.number += 1;
         let range = std::mem::replace(&mut self.unread, 0..0);
         Ok(Some(Line {
@@ -128,6 +133,9 @@ impl Lines {
                 };
             }
             if self.ended {
+                if self.unread.len() > self.max_line_bytes {
+                    return Err(self.too_long());
+                }
                 let range = std::mem::replace(&mut self.unread, 0..0);
                 self.searched = 0;
                 return Ok(Some(range).filter(|range| !range.is_empty()));

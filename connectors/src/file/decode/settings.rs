@@ -71,6 +71,16 @@ impl DecodeSettings {
         }
     }
 
+    /// [`DecodeSettings::max_record_bytes`] within its limit.
+    pub(crate) fn record_limit(&self) -> usize {
+        self.max_record_bytes.min(Self::MAX_RECORD_BYTES)
+    }
+
+    /// Whether a batch of that much input is full.
+    pub(crate) fn is_full(&self, rows: usize, bytes: usize) -> bool {
+        rows >= self.batch_rows.max(1) || bytes >= self.batch_bytes.min(Self::MAX_RECORD_BYTES)
+    }
+
     /// Index of the corrupt-record column, if the schema has one.
     ///
     /// # Errors

@@ -51,10 +51,12 @@ impl TextReader {
                 });
             }
         }
-        let limit = settings
-            .max_record_bytes
-            .min(DecodeSettings::MAX_RECORD_BYTES);
-        let lines = Lines::new(input, file, options.line_separator.as_deref(), limit);
+        let lines = Lines::new(
+            input,
+            file,
+            options.line_separator.as_deref(),
+            settings.record_limit(),
+        );
         Ok(Self {
             lines,
             settings,
@@ -91,7 +93,7 @@ impl BatchReader for TextReader {
         let keep = !self.settings.schema.fields().is_empty();
         let mut values = StringBuilder::new();
         let (mut rows, mut bytes) = (0, 0);
-        while rows < self.settings.batch_rows.max(1) && bytes < self.settings.batch_bytes {
+        while !self.settings.is_full(rows, bytes) {
             let line = if self.whole_text {
                 self.lines.rest()?
             } else {

@@ -124,9 +124,9 @@ fn zone_of(data_type: &DataType) -> Option<Arc<str>> {
     }
 }
 
-/// Takes a vector and leaves an empty one with room for as many values again.
-fn take<T>(values: &mut Vec<T>) -> Vec<T> {
-    let capacity = values.len();
+/// Takes a vector and leaves an empty one with room for as many values again and `spare` more.
+fn take<T>(values: &mut Vec<T>, spare: usize) -> Vec<T> {
+    let capacity = values.len() + spare;
     std::mem::replace(values, Vec::with_capacity(capacity))
 }
 
@@ -162,7 +162,7 @@ impl<T: ArrowPrimitiveType> NumberColumn<T> {
 
     fn finish(&mut self) -> PrimitiveArray<T> {
         PrimitiveArray::new(
-            ScalarBuffer::from(take(&mut self.values)),
+            ScalarBuffer::from(take(&mut self.values, 0)),
             self.validity.finish(),
         )
     }
@@ -231,7 +231,7 @@ impl Ends {
     }
 
     fn finish(&mut self) -> OffsetBuffer<i32> {
-        let ends = take(&mut self.0);
+        let ends = take(&mut self.0, 0);
         self.0.push(0);
         OffsetBuffer::new(ScalarBuffer::from(ends))
     }
@@ -289,20 +289,18 @@ impl BytesColumn {
         }
     }
 
+    /// The bytes; the next batch gets an eighth more room, so that it rarely has to move.
+    fn take_data(&mut self) -> Buffer {
+        let spare = self.data.len() / 8;
+        Buffer::from_vec(take(&mut self.data, spare))
+    }
+
     fn finish_text(&mut self) -> Result<StringArray, ArrowError> {
-        StringArray::try_new(
-            self.ends.finish(),
-            Buffer::from_vec(take(&mut self.data)),
-            self.validity.finish(),
-        )
+        StringArray::try_new(self.ends.finish(), self.take_data(), self.validity.finish())
     }
 
     fn finish_binary(&mut self) -> Result<BinaryArray, ArrowError> {
-        BinaryArray::try_new(
-            self.ends.finish(),
-            Buffer::from_vec(take(&mut self.data)),
-            self.validity.finish(),
-        )
+        BinaryArray::try_new(self.ends.finish(), self.take_data(), self.validity.finish())
     }
 }
 

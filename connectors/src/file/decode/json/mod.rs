@@ -55,10 +55,12 @@ impl JsonReader {
         settings: DecodeSettings,
         options: JsonOptions,
     ) -> Result<Self, DecodeError> {
-        let limit = settings
-            .max_record_bytes
-            .min(DecodeSettings::MAX_RECORD_BYTES);
-        let lines = Lines::new(input, file, options.line_separator.as_deref(), limit);
+        let lines = Lines::new(
+            input,
+            file,
+            options.line_separator.as_deref(),
+            settings.record_limit(),
+        );
         let multi_line = options.multi_line;
         let decoder = RecordDecoder::new(&settings, options)?;
         Ok(Self {
@@ -81,8 +83,7 @@ impl JsonReader {
             settings,
             ..
         } = self;
-        let (full_rows, full_bytes) = (settings.batch_rows.max(1), settings.batch_bytes);
-        while decoder.rows() == 0 || (decoder.rows() < full_rows && bytes < full_bytes) {
+        while decoder.rows() == 0 || !settings.is_full(decoder.rows(), bytes) {
             let line = if self.multi_line {
                 lines.rest()?
             } else {

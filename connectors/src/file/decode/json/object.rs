@@ -118,14 +118,14 @@ impl ObjectColumn {
         expected: usize,
         scratch: &mut Vec<u8>,
     ) -> Result<Option<usize>, Syntax> {
-        if cursor.token()? == b'"' && Some(expected) != self.hidden {
-            if let Some(pattern) = self.patterns.get(expected) {
-                if pattern.is_at(cursor.text, cursor.pos + 1) {
-                    cursor.pos += 1 + pattern.bytes.len();
-                    cursor.colon()?;
-                    return Ok(Some(expected));
-                }
-            }
+        if cursor.token()? == b'"'
+            && Some(expected) != self.hidden
+            && let Some(pattern) = self.patterns.get(expected)
+            && pattern.is_at(cursor.text, cursor.pos + 1)
+        {
+            cursor.pos += 1 + pattern.bytes.len();
+            cursor.colon()?;
+            return Ok(Some(expected));
         }
         let name = cursor.name(scratch)?;
         let index = self.index_of(name.bytes(scratch));
