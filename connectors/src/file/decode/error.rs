@@ -41,7 +41,9 @@ pub enum DecodeError {
         reason: String,
     },
     /// A column type the format cannot produce.
-    #[error("column \"{column}\": the {format} format cannot read type {data_type} (allowed: {allowed})")]
+    #[error(
+        "column \"{column}\": the {format} format cannot read type {data_type} (allowed: {allowed})"
+    )]
     UnsupportedType {
         /// Path of the column, nested names joined by dots.
         column: String,

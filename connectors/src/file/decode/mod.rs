@@ -57,7 +57,10 @@ impl BadRecords {
     pub(crate) fn note(&mut self, line: u64, reason: impl FnOnce() -> String) {
         self.count += 1;
         if self.first.is_none() {
-            self.first = Some(BadRecord { line, reason: reason() });
+            self.first = Some(BadRecord {
+                line,
+                reason: reason(),
+            });
         }
     }
 }
