@@ -10,7 +10,7 @@ use std::sync::Arc;
 use weir_runtime::{Result, WeirError};
 
 use super::DataFrame;
-use crate::expr::{column, find};
+use crate::expr::find;
 use crate::plan::plan_error;
 use crate::session::Session;
 

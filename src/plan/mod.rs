@@ -15,6 +15,8 @@ mod project;
 mod prune;
 mod repartition;
 mod source;
+#[cfg(test)]
+mod tests;
 mod time_bound;
 mod union;
 pub(crate) mod unsupported;

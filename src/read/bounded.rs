@@ -210,8 +210,12 @@ fn read(mut reader: Box<dyn SourceReader>, splits: &[Split], sender: &Sender<dat
         reader.open(split)?;
         loop {
             match reader.poll(BATCH_ROWS, Duration::from_millis(100))? {
-                Polled::Batch(batch) if sender.blocking_send(Ok(batch)).is_err() => return Ok(()),
-                Polled::Batch(_) | Polled::Idle => {}
+                Polled::Batch(batch) => {
+                    if sender.blocking_send(Ok(batch)).is_err() {
+                        return Ok(());
+                    }
+                }
+                Polled::Idle => {}
                 Polled::Done => break,
             }
         }

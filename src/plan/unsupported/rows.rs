@@ -1,6 +1,7 @@
 //! Refusals that concern single nodes: sorting, limits, sets, windows, watermarks, deduplication.
 
 use arrow::datatypes::DataType;
+use datafusion::common::ExprSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, Limit, LogicalPlan, SkipType};
 use weir_runtime::OutputMode;
