@@ -1,3 +1,15 @@
-//! Sources and sinks.
+//! Sources and sinks: one folder per connector.
 
+pub mod actor;
+pub mod collect;
+pub mod console;
 pub mod file;
+pub mod foreach;
+pub mod foreach_batch;
+pub mod memory;
+pub mod noop;
+pub mod rate;
+
+mod options;
+#[cfg(test)]
+mod test_context;

@@ -93,116 +93,56 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         .unwrap()
 }
 
+/// Three values and NULL.
+fn four<T>(a: T, b: T, c: T) -> Vec<Option<T>> {
+    vec![Some(a), Some(b), Some(c), None]
+}
+
 /// A column of every scalar type with its limits, zero, and NULL.
 fn scalars() -> Vec<(&'static str, ArrayRef)> {
-    let micros = vec![
-        Some(253_402_300_799_999_999),
-        Some(-1),
-        Some(1_717_200_000_000_001),
-        None,
-    ];
-    let decimals = vec![
-        Some(10_i128.pow(38) - 1),
-        Some(1 - 10_i128.pow(38)),
-        Some(5),
-        None,
-    ];
+    let micros = four(253_402_300_799_999_999, -1, 1_717_200_000_000_001);
+    let instants = TimestampMicrosecondArray::from(micros.clone()).with_timezone("UTC");
+    let decimals = Decimal128Array::from(four(10_i128.pow(38) - 1, 1 - 10_i128.pow(38), 5))
+        .with_precision_and_scale(38, 10)
+        .unwrap();
+    let texts = four(
+        "é 日本 😀 \u{0}\u{1}\u{7f}",
+        "",
+        " \"quoted\", \\back\\slash\\\r\nnew\tline ",
+    );
+    let doubles = four(f64::MAX, f64::NEG_INFINITY, -0.0);
     vec![
         ("id", Arc::new(Int32Array::from(vec![1, 2, 3, 4]))),
         (
             "bool",
-            Arc::new(BooleanArray::from(vec![
-                Some(true),
-                Some(false),
-                Some(true),
-                None,
-            ])),
+            Arc::new(BooleanArray::from(four(true, false, true))),
         ),
-        (
-            "tiny",
-            Arc::new(Int8Array::from(vec![
-                Some(i8::MIN),
-                Some(i8::MAX),
-                Some(0),
-                None,
-            ])),
-        ),
+        ("tiny", Arc::new(Int8Array::from(four(i8::MIN, i8::MAX, 0)))),
         (
             "small",
-            Arc::new(Int16Array::from(vec![
-                Some(i16::MIN),
-                Some(i16::MAX),
-                Some(0),
-                None,
-            ])),
+            Arc::new(Int16Array::from(four(i16::MIN, i16::MAX, 0))),
         ),
         (
             "int",
-            Arc::new(Int32Array::from(vec![
-                Some(i32::MIN),
-                Some(i32::MAX),
-                Some(0),
-                None,
-            ])),
+            Arc::new(Int32Array::from(four(i32::MIN, i32::MAX, 0))),
         ),
         (
             "long",
-            Arc::new(Int64Array::from(vec![
-                Some(i64::MIN),
-                Some(i64::MAX),
-                Some(0),
-                None,
-            ])),
+            Arc::new(Int64Array::from(four(i64::MIN, i64::MAX, 0))),
         ),
         (
             "float",
-            Arc::new(Float32Array::from(vec![
-                Some(f32::MIN),
-                Some(f32::INFINITY),
-                Some(1e-45),
-                None,
-            ])),
+            Arc::new(Float32Array::from(four(f32::MIN, f32::INFINITY, 1e-45))),
         ),
-        (
-            "double",
-            Arc::new(Float64Array::from(vec![
-                Some(f64::MAX),
-                Some(f64::NEG_INFINITY),
-                Some(-0.0),
-                None,
-            ])),
-        ),
-        (
-            "dec",
-            Arc::new(
-                Decimal128Array::from(decimals)
-                    .with_precision_and_scale(38, 10)
-                    .unwrap(),
-            ),
-        ),
+        ("double", Arc::new(Float64Array::from(doubles))),
+        ("dec", Arc::new(decimals)),
         (
             "date",
-            Arc::new(Date32Array::from(vec![
-                Some(-719_162),
-                Some(2_932_896),
-                Some(0),
-                None,
-            ])),
+            Arc::new(Date32Array::from(four(-719_162, 2_932_896, 0))),
         ),
-        (
-            "ts",
-            Arc::new(TimestampMicrosecondArray::from(micros.clone()).with_timezone("UTC")),
-        ),
+        ("ts", Arc::new(instants)),
         ("ntz", Arc::new(TimestampMicrosecondArray::from(micros))),
-        (
-            "text",
-            Arc::new(StringArray::from(vec![
-                Some("é 日本 😀 \u{0}\u{1}\u{7f}"),
-                Some(""),
-                Some(" \"quoted\", \\back\\slash\\\r\nnew\tline "),
-                None,
-            ])),
-        ),
+        ("text", Arc::new(StringArray::from(texts))),
     ]
 }
 
@@ -310,13 +250,12 @@ fn text() -> impl Strategy<Value = Option<String>> {
 proptest! {
     #[test]
     fn texts_come_back_from_every_format(rows in prop::collection::vec((text(), text(), any::<Option<f64>>()), 1..8)) {
-        let column = |pick: fn(&(Option<String>, Option<String>, Option<f64>)) -> Option<String>| {
-            Arc::new(rows.iter().map(pick).collect::<StringArray>()) as ArrayRef
-        };
+        let a: StringArray = rows.iter().map(|row| row.0.clone()).collect();
+        let b: StringArray = rows.iter().map(|row| row.1.clone()).collect();
         let numbers: Float64Array = rows.iter().map(|row| row.2.filter(|n| !n.is_nan())).collect();
         let rows = batch(vec![
-            ("a", column(|row| row.0.clone())),
-            ("b", column(|row| row.1.clone())),
+            ("a", Arc::new(a)),
+            ("b", Arc::new(b)),
             ("n", Arc::new(numbers)),
         ]);
         for format in ["parquet", "json", "csv"] {

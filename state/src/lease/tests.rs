@@ -124,6 +124,7 @@ async fn lease_torn_while_written_never_goes_back_in_generation() {
         drop(Lease::acquire(&location, owner()).await.expect("acquire"));
     }
     let whole = std::fs::read(&path).expect("read");
+    assert_eq!(whole.len(), 1024);
     // Generation 3 goes to the second slot; the crash leaves any part of it.
     for cut in 512..=whole.len() {
         let mut torn = whole[..cut].to_vec();

@@ -17,7 +17,7 @@ enum Separator {
     /// `\n`, `\r\n` or `\r` (Spark's default).
     Newline,
     /// The text of the option `lineSep`.
-    Text(Finder<'static>),
+    Text(Box<Finder<'static>>),
 }
 
 /// One line without its end.
@@ -56,7 +56,9 @@ impl Lines {
         max_line_bytes: usize,
     ) -> Self {
         let separator = match separator {
-            Some(text) if !text.is_empty() => Separator::Text(Finder::new(text).into_owned()),
+            Some(text) if !text.is_empty() => {
+                Separator::Text(Box::new(Finder::new(text).into_owned()))
+            }
             _ => Separator::Newline,
         };
         Self {
@@ -85,7 +87,10 @@ impl Lines {
             return Ok(None);
         };
         self.number += 1;
-        Ok(Some(Line { number: self.number, bytes: &self.buffer[range] }))
+        Ok(Some(Line {
+            number: self.number,
+            bytes: &self.buffer[range],
+        }))
     }
 
     /// Everything that is left, as one line. `None` when nothing is.
@@ -97,9 +102,15 @@ impl Lines {
         if self.unread.is_empty() {
             return Ok(None);
         }
+        if self.unread.len() > self.max_line_bytes {
+            return Err(self.too_long());
+        }
         self.number += 1;
         let range = std::mem::replace(&mut self.unread, 0..0);
-        Ok(Some(Line { number: self.number, bytes: &self.buffer[range] }))
+        Ok(Some(Line {
+            number: self.number,
+            bytes: &self.buffer[range],
+        }))
     }
 
     fn next_range(&mut self) -> Result<Option<Range<usize>>, DecodeError> {
@@ -115,9 +126,16 @@ impl Lines {
                 let start = self.unread.start;
                 self.unread.start = start + end;
                 self.searched = 0;
-                return if length > self.max_line_bytes { Err(self.too_long()) } else { Ok(Some(start..start + length)) };
+                return if length > self.max_line_bytes {
+                    Err(self.too_long())
+                } else {
+                    Ok(Some(start..start + length))
+                };
             }
             if self.ended {
+                if self.unread.len() > self.max_line_bytes {
+                    return Err(self.too_long());
+                }
                 let range = std::mem::replace(&mut self.unread, 0..0);
                 self.searched = 0;
                 return Ok(Some(range).filter(|range| !range.is_empty()));
@@ -182,7 +200,11 @@ impl Lines {
                 Ok(count) => self.unread.end += count,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
                 Err(source) => {
-                    return Err(DecodeError::Read { file: Arc::clone(&self.file), line: self.number, source });
+                    return Err(DecodeError::Read {
+                        file: Arc::clone(&self.file),
+                        line: self.number,
+                        source,
+                    });
                 }
             }
             return Ok(());
@@ -197,7 +219,8 @@ impl Lines {
             return Err(self.too_long());
         }
         if self.unread.len() * 2 > self.buffer.len() || self.buffer.is_empty() {
-            self.buffer.resize((self.buffer.len() * 2).max(CHUNK_BYTES), 0);
+            self.buffer
+                .resize((self.buffer.len() * 2).max(CHUNK_BYTES), 0);
         }
         Ok(())
     }
@@ -234,7 +257,11 @@ pub(crate) mod tests {
     }
 
     fn lines_of(bytes: &[u8], step: usize, separator: Option<&[u8]>) -> Vec<Vec<u8>> {
-        let input = Dribble { bytes: bytes.to_vec(), at: 0, step };
+        let input = Dribble {
+            bytes: bytes.to_vec(),
+            at: 0,
+            step,
+        };
         let mut lines = Lines::new(Box::new(input), "f", separator, 1 << 20);
         let mut all = Vec::new();
         while let Some(line) = lines.next_line().expect("readable") {
@@ -246,9 +273,15 @@ pub(crate) mod tests {
 
     #[test]
     fn lines_end_with_any_newline_and_the_last_may_lack_it() {
-        let expected: Vec<Vec<u8>> = ["a", "b", "", "c", "d"].map(|line| line.as_bytes().to_vec()).to_vec();
+        let expected: Vec<Vec<u8>> = ["a", "b", "", "c", "d"]
+            .map(|line| line.as_bytes().to_vec())
+            .to_vec();
         for step in 1..12 {
-            assert_eq!(lines_of(b"\xEF\xBB\xBFa\nb\r\n\r\nc\rd", step, None), expected, "step {step}");
+            assert_eq!(
+                lines_of(b"\xEF\xBB\xBFa\nb\r\n\r\nc\rd", step, None),
+                expected,
+                "step {step}"
+            );
         }
         assert!(lines_of(b"", 1, None).is_empty());
         assert!(lines_of(b"\xEF\xBB\xBF", 1, None).is_empty());
@@ -259,15 +292,27 @@ pub(crate) mod tests {
     #[test]
     fn lines_end_with_the_given_text_only() {
         for step in 1..9 {
-            assert_eq!(lines_of(b"a\n||b|c||", step, Some(b"||")), [&b"a\n"[..], b"b|c"], "step {step}");
+            assert_eq!(
+                lines_of(b"a\n||b|c||", step, Some(b"||")),
+                [&b"a\n"[..], b"b|c"],
+                "step {step}"
+            );
         }
     }
 
     #[test]
     fn line_longer_than_the_limit_is_an_error_that_names_it() {
         let text = [&b"short\n"[..], &[b'x'; 4000], b"\n"].concat();
-        let mut lines = Lines::new(Box::new(std::io::Cursor::new(text)), "dir/f.json", None, 1000);
-        assert_eq!(lines.next_line().expect("fits").expect("a line").bytes, b"short");
+        let mut lines = Lines::new(
+            Box::new(std::io::Cursor::new(text)),
+            "dir/f.json",
+            None,
+            1000,
+        );
+        assert_eq!(
+            lines.next_line().expect("fits").expect("a line").bytes,
+            b"short"
+        );
         let error = lines.next_line().err().expect("too long");
         assert_eq!(
             error.to_string(),
@@ -285,9 +330,16 @@ pub(crate) mod tests {
 
     #[test]
     fn rest_is_the_whole_file() {
-        let input = Dribble { bytes: b"\xEF\xBB\xBFa\nb".to_vec(), at: 0, step: 1 };
+        let input = Dribble {
+            bytes: b"\xEF\xBB\xBFa\nb".to_vec(),
+            at: 0,
+            step: 1,
+        };
         let mut lines = Lines::new(Box::new(input), "f", None, 100);
-        assert_eq!(lines.rest().expect("readable").expect("something").bytes, b"a\nb");
+        assert_eq!(
+            lines.rest().expect("readable").expect("something").bytes,
+            b"a\nb"
+        );
         assert!(lines.rest().expect("readable").is_none());
     }
 

@@ -27,7 +27,9 @@ impl FromStr for ParseMode {
             "PERMISSIVE" => Ok(Self::Permissive),
             "DROPMALFORMED" => Ok(Self::DropMalformed),
             "FAILFAST" => Ok(Self::FailFast),
-            _ => Err(DecodeError::UnknownMode { mode: text.to_owned() }),
+            _ => Err(DecodeError::UnknownMode {
+                mode: text.to_owned(),
+            }),
         }
     }
 }
@@ -69,6 +71,16 @@ impl DecodeSettings {
         }
     }
 
+    /// [`DecodeSettings::max_record_bytes`] within its limit.
+    pub(crate) fn record_limit(&self) -> usize {
+        self.max_record_bytes.min(Self::MAX_RECORD_BYTES)
+    }
+
+    /// Whether a batch of that much input is full.
+    pub(crate) fn is_full(&self, rows: usize, bytes: usize) -> bool {
+        rows >= self.batch_rows.max(1) || bytes >= self.batch_bytes.min(Self::MAX_RECORD_BYTES)
+    }
+
     /// Index of the corrupt-record column, if the schema has one.
     ///
     /// # Errors
@@ -100,7 +112,13 @@ fn nullable_field(field: &FieldRef) -> FieldRef {
         DataType::Map(entries, sorted) => DataType::Map(nullable_entries(entries), *sorted),
         other => other.clone(),
     };
-    Arc::new(field.as_ref().clone().with_data_type(data_type).with_nullable(true))
+    Arc::new(
+        field
+            .as_ref()
+            .clone()
+            .with_data_type(data_type)
+            .with_nullable(true),
+    )
 }
 
 fn nullable_entries(entries: &FieldRef) -> FieldRef {
@@ -110,9 +128,19 @@ fn nullable_entries(entries: &FieldRef) -> FieldRef {
     let fields: Vec<FieldRef> = fields
         .iter()
         .enumerate()
-        .map(|(index, field)| if index == 0 { Arc::clone(field) } else { nullable_field(field) })
+        .map(|(index, field)| {
+            if index == 0 {
+                Arc::clone(field)
+            } else {
+                nullable_field(field)
+            }
+        })
         .collect();
-    Arc::new(Field::new(entries.name(), DataType::Struct(fields.into()), entries.is_nullable()))
+    Arc::new(Field::new(
+        entries.name(),
+        DataType::Struct(fields.into()),
+        entries.is_nullable(),
+    ))
 }
 
 #[cfg(test)]
@@ -121,8 +149,14 @@ mod tests {
 
     #[test]
     fn mode_text_is_case_insensitive_and_unknown_text_lists_what_is_allowed() {
-        assert_eq!("failFast".parse::<ParseMode>().ok(), Some(ParseMode::FailFast));
-        assert_eq!("dropmalformed".parse::<ParseMode>().ok(), Some(ParseMode::DropMalformed));
+        assert_eq!(
+            "failFast".parse::<ParseMode>().ok(),
+            Some(ParseMode::FailFast)
+        );
+        assert_eq!(
+            "dropmalformed".parse::<ParseMode>().ok(),
+            Some(ParseMode::DropMalformed)
+        );
         let error = "lenient".parse::<ParseMode>().expect_err("unknown");
         assert_eq!(
             error.to_string(),
@@ -139,10 +173,16 @@ mod tests {
         let map = DataType::Map(Arc::new(Field::new("entries", entries, false)), false);
         let inner = DataType::Struct(vec![Field::new("m", map, false)].into());
         let settings = DecodeSettings::new(&Schema::new(vec![Field::new("s", inner, false)]));
-        let DataType::Struct(fields) = settings.schema.field(0).data_type() else { panic!("a struct") };
+        let DataType::Struct(fields) = settings.schema.field(0).data_type() else {
+            panic!("a struct")
+        };
         assert!(settings.schema.field(0).is_nullable() && fields[0].is_nullable());
-        let DataType::Map(entries, _) = fields[0].data_type() else { panic!("a map") };
-        let DataType::Struct(fields) = entries.data_type() else { panic!("entries") };
+        let DataType::Map(entries, _) = fields[0].data_type() else {
+            panic!("a map")
+        };
+        let DataType::Struct(fields) = entries.data_type() else {
+            panic!("entries")
+        };
         assert!(!entries.is_nullable() && !fields[0].is_nullable() && fields[1].is_nullable());
     }
 

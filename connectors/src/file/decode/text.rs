@@ -51,14 +51,26 @@ impl TextReader {
                 });
             }
         }
-        let limit = settings.max_record_bytes.min(DecodeSettings::MAX_RECORD_BYTES);
-        let lines = Lines::new(input, file, options.line_separator.as_deref(), limit);
-        Ok(Self { lines, settings, whole_text: options.whole_text, bad: BadRecords::default() })
+        let lines = Lines::new(
+            input,
+            file,
+            options.line_separator.as_deref(),
+            settings.record_limit(),
+        );
+        Ok(Self {
+            lines,
+            settings,
+            whole_text: options.whole_text,
+            bad: BadRecords::default(),
+        })
     }
 
     fn batch(&self, rows: usize, mut values: StringBuilder) -> Result<RecordBatch, DecodeError> {
         let schema = Arc::clone(&self.settings.schema);
-        let failed = |source| DecodeError::Batch { file: Arc::clone(self.lines.file()), source };
+        let failed = |source| DecodeError::Batch {
+            file: Arc::clone(self.lines.file()),
+            source,
+        };
         let mut columns = Vec::new();
         if let Some(field) = schema.fields().first() {
             let texts: ArrayRef = Arc::new(values.finish());
@@ -70,7 +82,10 @@ impl TextReader {
 }
 
 fn is_text(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+    matches!(
+        data_type,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    )
 }
 
 impl BatchReader for TextReader {
@@ -78,8 +93,12 @@ impl BatchReader for TextReader {
         let keep = !self.settings.schema.fields().is_empty();
         let mut values = StringBuilder::new();
         let (mut rows, mut bytes) = (0, 0);
-        while rows < self.settings.batch_rows.max(1) && bytes < self.settings.batch_bytes {
-            let line = if self.whole_text { self.lines.rest()? } else { self.lines.next_line()? };
+        while !self.settings.is_full(rows, bytes) {
+            let line = if self.whole_text {
+                self.lines.rest()?
+            } else {
+                self.lines.next_line()?
+            };
             let Some(line) = line else { break };
             if keep {
                 values.append_value(String::from_utf8_lossy(line.bytes));
@@ -106,7 +125,10 @@ mod tests {
 
     fn read(bytes: &[u8], options: &TextOptions, batch_rows: usize) -> Vec<String> {
         let schema = Schema::new(vec![Field::new("value", DataType::Utf8, true)]);
-        let settings = DecodeSettings { batch_rows, ..DecodeSettings::new(&schema) };
+        let settings = DecodeSettings {
+            batch_rows,
+            ..DecodeSettings::new(&schema)
+        };
         let input = Box::new(std::io::Cursor::new(bytes.to_vec()));
         let mut reader = TextReader::new(input, "f.txt", settings, options).expect("good schema");
         let mut texts = Vec::new();
@@ -121,22 +143,35 @@ mod tests {
     #[test]
     fn text_lines_are_rows_also_when_empty() {
         for batch_rows in [1, 2, 100] {
-            let texts = read(b"hello world\n\n  two  \r\nlast", &TextOptions::default(), batch_rows);
+            let texts = read(
+                b"hello world\n\n  two  \r\nlast",
+                &TextOptions::default(),
+                batch_rows,
+            );
             assert_eq!(texts, ["hello world", "", "  two  ", "last"]);
         }
     }
 
     #[test]
     fn text_with_another_separator_or_as_a_whole() {
-        let options = TextOptions { line_separator: Some(b";".to_vec()), ..TextOptions::default() };
+        let options = TextOptions {
+            line_separator: Some(b";".to_vec()),
+            ..TextOptions::default()
+        };
         assert_eq!(read(b"a;b\n;", &options, 10), ["a", "b\n"]);
-        let options = TextOptions { whole_text: true, ..TextOptions::default() };
+        let options = TextOptions {
+            whole_text: true,
+            ..TextOptions::default()
+        };
         assert_eq!(read(b"a\nb\n", &options, 10), ["a\nb\n"]);
     }
 
     #[test]
     fn text_that_is_not_utf8_keeps_its_neighbours() {
-        assert_eq!(read(b"a\n\xFFb\nc", &TextOptions::default(), 10), ["a", "\u{FFFD}b", "c"]);
+        assert_eq!(
+            read(b"a\n\xFFb\nc", &TextOptions::default(), 10),
+            ["a", "\u{FFFD}b", "c"]
+        );
     }
 
     #[test]
@@ -149,14 +184,25 @@ mod tests {
             &TextOptions::default(),
         );
         let message = result.err().expect("refused").to_string();
-        assert_eq!(message, "column \"value\": the text format cannot read type Int32 (allowed: a single STRING column)");
+        assert_eq!(
+            message,
+            "column \"value\": the text format cannot read type Int32 (allowed: a single STRING column)"
+        );
     }
 
     #[test]
     fn text_without_columns_counts_rows() {
         let settings = DecodeSettings::new(&Schema::empty());
         let input = Box::new(std::io::Cursor::new(b"a\nb".to_vec()));
-        let mut reader = TextReader::new(input, "f", settings, &TextOptions::default()).expect("good");
-        assert_eq!(reader.next_batch().expect("readable").expect("rows").num_rows(), 2);
+        let mut reader =
+            TextReader::new(input, "f", settings, &TextOptions::default()).expect("good");
+        assert_eq!(
+            reader
+                .next_batch()
+                .expect("readable")
+                .expect("rows")
+                .num_rows(),
+            2
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The CSV format: one record for each row.
 //!
 //! Fields are quoted only where they have to be. NULL is written as `nullValue` (nothing), the
-//! empty text as `emptyValue` (`""`), so that the two stay apart. Three things differ from Spark's
+//! empty text as `emptyValue` (two quotes), so that the two stay apart. Three things differ from Spark's
 //! defaults, whose files do not come back as they were: blanks around a text are kept, quotes inside
 //! a quoted field are doubled (what every CSV reader understands) instead of escaped, and a value
 //! that cannot be stored is an error. A backslash inside a quoted field is doubled, because that is
@@ -22,6 +22,9 @@ use super::{BatchWriter, EncodeError, FileStats};
 use crate::file::decode::parse::Zone;
 
 pub(super) const FORMAT: &str = "csv";
+
+/// Why a value is refused when there are no quotes.
+const NEEDS_QUOTES: &str = "it needs quotes, and option 'quote' is off";
 
 /// At the very beginning of a file readers would take it off.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -45,8 +48,8 @@ pub struct CsvWriteOptions {
     pub quote_all: bool,
     /// `nullValue`: written for NULL; default nothing.
     pub null_value: String,
-    /// `emptyValue`: written as it is for an empty text; default `""`.
-    pub empty_value: String,
+    /// `emptyValue`: written as it is for an empty text; unset, two quotes.
+    pub empty_value: Option<String>,
     /// `ignoreLeadingWhiteSpace`: cut blanks before a text; default false.
     pub ignore_leading_white_space: bool,
     /// `ignoreTrailingWhiteSpace`: cut blanks after a text; default false.
@@ -68,7 +71,7 @@ impl Default for CsvWriteOptions {
             escape: None,
             quote_all: false,
             null_value: String::new(),
-            empty_value: "\"\"".to_owned(),
+            empty_value: None,
             ignore_leading_white_space: false,
             ignore_trailing_white_space: false,
             timestamp_format: TimestampFormat::default(),
@@ -185,12 +188,10 @@ struct FieldWriter {
 impl FieldWriter {
     fn new(options: &CsvWriteOptions, columns: usize) -> Self {
         let mut special = [false; 256];
-        for byte in [Some(options.sep), options.quote, Some(b'\n'), Some(b'\r')] {
-            if let Some(byte) = byte {
-                special[usize::from(byte)] = true;
-            }
-        }
-        for byte in options.line_sep.bytes() {
+        let ends = [options.sep, b'\n', b'\r']
+            .into_iter()
+            .chain(options.line_sep.bytes());
+        for byte in ends.chain(options.quote) {
             special[usize::from(byte)] = true;
         }
         let plain = b"0123456789+-.:TZE trueflsNaInity";
@@ -216,10 +217,7 @@ impl FieldWriter {
     ) -> Result<(), &'static str> {
         let is_null = column.nulls.as_ref().is_some_and(|n| n.is_null(row));
         match &column.values {
-            _ if is_null => {
-                self.push_null(out);
-                Ok(())
-            }
+            _ if is_null => self.push_null(out),
             Values::Text(texts) => self.push_text(out, texts.value(row).as_bytes()),
             Values::Binary(bytes) => {
                 let bytes = bytes.value(row);
@@ -238,13 +236,22 @@ impl FieldWriter {
         }
     }
 
-    fn push_null(&self, out: &mut Vec<u8>) {
+    fn push_null(&self, out: &mut Vec<u8>) -> Result<(), &'static str> {
         if self.alone && self.options.null_value.trim().is_empty() {
             // A blank line would not be read back as a row.
-            out.extend_from_slice(self.options.empty_value.as_bytes());
-        } else {
-            out.extend_from_slice(self.options.null_value.as_bytes());
+            return self.push_empty(out);
         }
+        out.extend_from_slice(self.options.null_value.as_bytes());
+        Ok(())
+    }
+
+    fn push_empty(&self, out: &mut Vec<u8>) -> Result<(), &'static str> {
+        match (&self.options.empty_value, self.options.quote) {
+            (Some(text), _) => out.extend_from_slice(text.as_bytes()),
+            (None, Some(quote)) => out.extend_from_slice(&[quote, quote]),
+            (None, None) => return Err(NEEDS_QUOTES),
+        }
+        Ok(())
     }
 
     fn push_text(&self, out: &mut Vec<u8>, text: &[u8]) -> Result<(), &'static str> {
@@ -256,8 +263,7 @@ impl FieldWriter {
             text = text.trim_ascii_end();
         }
         if text.is_empty() {
-            out.extend_from_slice(self.options.empty_value.as_bytes());
-            return Ok(());
+            return self.push_empty(out);
         }
         let must = text.iter().any(|byte| self.special[usize::from(*byte)])
             || (self.alone && text.trim_ascii().is_empty())
@@ -267,7 +273,7 @@ impl FieldWriter {
                 self.push_quoted(out, text, quote);
                 Ok(())
             }
-            None if must => Err("it needs quotes, and option 'quote' is off"),
+            None if must => Err(NEEDS_QUOTES),
             _ => {
                 out.extend_from_slice(text);
                 Ok(())

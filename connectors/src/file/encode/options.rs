@@ -122,15 +122,14 @@ fn csv_options(options: &Options<'_>, zone: Zone) -> Result<CsvWriteOptions, Enc
         Some("") => None,
         _ => options.byte("quote")?.or(default.quote),
     };
-    let text = |option, default: String| options.get(option).map_or(default, str::to_owned);
     Ok(CsvWriteOptions {
         sep: sep.unwrap_or(default.sep),
         header: options.flag("header", default.header)?,
         quote,
         escape: options.byte("escape")?,
         quote_all: options.flag("quoteAll", default.quote_all)?,
-        null_value: text("nullValue", default.null_value),
-        empty_value: text("emptyValue", default.empty_value),
+        null_value: options.get("nullValue").unwrap_or_default().to_owned(),
+        empty_value: options.get("emptyValue").map(str::to_owned),
         ignore_leading_white_space: options.flag("ignoreLeadingWhiteSpace", false)?,
         ignore_trailing_white_space: options.flag("ignoreTrailingWhiteSpace", false)?,
         timestamp_format: options.timestamp_format()?,

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod csv;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -330,94 +332,6 @@ fn json_unusual_layouts_are_written_like_the_usual_ones() {
         "{\"dict\":\"x\",\"view\":\"a\",\"u\":18446744073709551615,\"ms\":\"1970-01-01T00:00:00.001Z\"}"
     );
     assert!(text.lines().nth(1).unwrap().starts_with("{\"view\":\"b\""));
-}
-
-// --- csv ---------------------------------------------------------------------------------------
-
-#[test]
-fn csv_quotes_only_where_needed_and_tells_null_from_empty() {
-    let rows = batch(vec![
-        ("id", Arc::new(Int32Array::from(vec![1, 2, 3, 4, 5, 6]))),
-        (
-            "s",
-            strings(&[
-                Some("plain text"),
-                Some("a,b"),
-                Some("say \"hi\""),
-                Some(""),
-                None,
-                Some(" lead\nnext "),
-            ]),
-        ),
-    ]);
-    assert_eq!(
-        encode(&format("csv", &[("header", "true")]), &rows),
-        "id,s\n1,plain text\n2,\"a,b\"\n3,\"say \"\"hi\"\"\"\n4,\"\"\n5,\n6,\" lead\nnext \"\n"
-    );
-}
-
-#[test]
-fn csv_escape_option_decides_how_quotes_are_written() {
-    let rows = batch(vec![
-        ("a", strings(&[Some("a\\\"b")])),
-        ("b", strings(&[Some("C:\\dir\\")])),
-    ]);
-    for (options, expected) in [
-        (&[][..], "\"a\\\\\"\"b\",C:\\dir\\\n"),
-        (&[("escape", "\"")], "\"a\\\"\"b\",C:\\dir\\\n"),
-        (&[("escape", "\\")], "\"a\\\\\\\"b\",C:\\dir\\\n"),
-    ] {
-        assert_eq!(encode(&format("csv", options), &rows), expected);
-    }
-}
-
-#[test]
-fn csv_options_change_separator_nulls_and_quotes() {
-    let rows = batch(vec![
-        ("d", Arc::new(Date32Array::from(vec![Some(0), None]))),
-        ("s", strings(&[Some("x;y-z"), Some("")])),
-        ("b", Arc::new(BooleanArray::from(vec![Some(true), None]))),
-    ]);
-    let options = [
-        ("sep", "-"),
-        ("nullValue", "NULL"),
-        ("quote", "'"),
-        ("emptyValue", "EMPTY"),
-    ];
-    assert_eq!(
-        encode(&format("csv", &options), &rows),
-        "'1970-01-01'-'x;y-z'-true\nNULL-EMPTY-NULL\n"
-    );
-    let all = encode(
-        &format("csv", &[("quoteAll", "true"), ("delimiter", "\\t")]),
-        &rows,
-    );
-    assert_eq!(all, "\"1970-01-01\"\t\"x;y-z\"\t\"true\"\n\t\"\"\t\n");
-}
-
-#[test]
-fn csv_single_column_never_leaves_a_blank_line() {
-    let rows = batch(vec![(
-        "s",
-        strings(&[None, Some(""), Some("  "), Some("x")]),
-    )]);
-    assert_eq!(
-        encode(&format("csv", &[]), &rows),
-        "\"\"\n\"\"\n\"  \"\nx\n"
-    );
-}
-
-#[test]
-fn csv_value_that_cannot_be_stored_is_an_error() {
-    let rows = batch(vec![("s", strings(&[Some("a,b")]))]);
-    let error = try_encode(&format("csv", &[("quote", "")]), &[rows]).unwrap_err();
-    assert!(error.to_string().contains("column 's'"), "{error}");
-    let rows = batch(vec![(
-        "bin",
-        Arc::new(BinaryArray::from(vec![&b"\xff"[..]])) as ArrayRef,
-    )]);
-    let error = try_encode(&format("csv", &[]), &[rows]).unwrap_err();
-    assert!(error.to_string().contains("UTF-8"), "{error}");
 }
 
 // --- text --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::file::decode::DecodeError;
 
 /// Smallest size of the window.
-const WINDOW_BYTES: usize = 1 << 20;
+const WINDOW_BYTES: usize = 256 << 10;
 
 /// The byte-order mark of UTF-8.
 const BOM: &[u8] = b"\xEF\xBB\xBF";

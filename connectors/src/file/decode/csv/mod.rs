@@ -6,6 +6,7 @@
 //! keeps its good fields: bad and missing ones are NULL, extra ones are left out.
 
 mod column;
+mod dialect;
 mod header;
 mod input;
 mod options;

@@ -22,12 +22,16 @@ pub(super) fn column(path: &str, data_type: &DataType) -> Result<Column, DecodeE
         DataType::Int64 => Column::Int64(NumberColumn::new()),
         DataType::Float32 => Column::Float32(NumberColumn::new()),
         DataType::Float64 => Column::Float64(NumberColumn::new()),
-        DataType::Decimal128(precision, scale) => Column::Decimal(NumberColumn::new(), *precision, *scale),
+        DataType::Decimal128(precision, scale) => {
+            Column::Decimal(NumberColumn::new(), *precision, *scale)
+        }
         DataType::Date32 => Column::Date(NumberColumn::new()),
         DataType::Timestamp(_, Some(_)) => Column::Timestamp(NumberColumn::new()),
         DataType::Timestamp(_, None) => Column::TimestampNtz(NumberColumn::new()),
         data_type if is_text(data_type) => Column::Text(BytesColumn::new()),
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Column::Binary(BytesColumn::new()),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
+            Column::Binary(BytesColumn::new())
+        }
         DataType::Struct(fields) => Column::Object(Box::new(object(path, fields, None)?)),
         DataType::List(field) => {
             let element = column(&format!("{path}.element"), field.data_type())?;
@@ -41,10 +45,20 @@ pub(super) fn column(path: &str, data_type: &DataType) -> Result<Column, DecodeE
 }
 
 /// The columns of a struct. `hidden` is the index of the corrupt-record column.
-pub(super) fn object(path: &str, fields: &Fields, hidden: Option<usize>) -> Result<ObjectColumn, DecodeError> {
-    let prefix = if path.is_empty() { String::new() } else { format!("{path}.") };
-    let columns: Result<Vec<Column>, DecodeError> =
-        fields.iter().map(|field| column(&format!("{prefix}{}", field.name()), field.data_type())).collect();
+pub(super) fn object(
+    path: &str,
+    fields: &Fields,
+    hidden: Option<usize>,
+) -> Result<ObjectColumn, DecodeError> {
+    let prefix = if path.is_empty() {
+        String::new()
+    } else {
+        format!("{path}.")
+    };
+    let columns: Result<Vec<Column>, DecodeError> = fields
+        .iter()
+        .map(|field| column(&format!("{prefix}{}", field.name()), field.data_type()))
+        .collect();
     Ok(ObjectColumn::new(fields.clone(), columns?, hidden))
 }
 
@@ -59,7 +73,10 @@ fn map(path: &str, field: &FieldRef, sorted: bool) -> Result<MapColumn, DecodeEr
 }
 
 fn is_text(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+    matches!(
+        data_type,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    )
 }
 
 fn unsupported(path: &str, data_type: &DataType) -> DecodeError {

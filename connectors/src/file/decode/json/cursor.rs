@@ -78,7 +78,12 @@ pub(super) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(text: &'a [u8], options: &'a JsonOptions) -> Self {
-        Self { text, pos: 0, options, depth: 0 }
+        Self {
+            text,
+            pos: 0,
+            options,
+            depth: 0,
+        }
     }
 
     /// The byte at the position.
@@ -154,7 +159,11 @@ impl<'a> Cursor<'a> {
     pub(super) fn enter(&mut self) -> Result<(), Syntax> {
         self.pos += 1;
         self.depth += 1;
-        if self.depth > self.options.max_nesting_depth { Err(Syntax::TooDeep) } else { Ok(()) }
+        if self.depth > self.options.max_nesting_depth {
+            Err(Syntax::TooDeep)
+        } else {
+            Ok(())
+        }
     }
 
     /// Passes the colon after a field name.
@@ -226,7 +235,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn escape(&mut self, scratch: &mut Vec<u8>) -> Result<(), Syntax> {
-        let byte = *self.text.get(self.pos + 1).ok_or(Syntax::UnterminatedString)?;
+        let byte = *self
+            .text
+            .get(self.pos + 1)
+            .ok_or(Syntax::UnterminatedString)?;
         let resolved = match byte {
             b'"' | b'\\' | b'/' => byte,
             b'b' => 0x08,
@@ -263,8 +275,13 @@ impl<'a> Cursor<'a> {
     }
 
     fn code_unit(&mut self) -> Result<u32, Syntax> {
-        let digits = self.text.get(self.pos + 2..self.pos + 6).ok_or(Syntax::BadEscape)?;
-        let unit = digits.iter().try_fold(0, |value, byte| Some(value << 4 | char::from(*byte).to_digit(16)?));
+        let digits = self
+            .text
+            .get(self.pos + 2..self.pos + 6)
+            .ok_or(Syntax::BadEscape)?;
+        let unit = digits.iter().try_fold(0, |value, byte| {
+            Some(value << 4 | char::from(*byte).to_digit(16)?)
+        });
         self.pos += 6;
         unit.ok_or(Syntax::BadEscape)
     }
@@ -279,7 +296,10 @@ impl<'a> Cursor<'a> {
             return Err(Syntax::UnexpectedCharacter);
         }
         let rest = &self.text[self.pos..];
-        let length = rest.iter().position(|byte| !is_name_byte(*byte)).unwrap_or(rest.len());
+        let length = rest
+            .iter()
+            .position(|byte| !is_name_byte(*byte))
+            .unwrap_or(rest.len());
         if length == 0 {
             return Err(Syntax::UnexpectedCharacter);
         }
@@ -298,7 +318,8 @@ fn is_name_byte(byte: u8) -> bool {
 pub(super) fn plain_end(text: &[u8], start: usize, quote: u8) -> usize {
     let mut at = start;
     while let Some(word) = words::word_at(text, at) {
-        let special = words::equal_to(word, quote) | words::equal_to(word, b'\\') | words::below(word, b' ');
+        let special =
+            words::equal_to(word, quote) | words::equal_to(word, b'\\') | words::below(word, b' ');
         if special != 0 {
             return at + (special.trailing_zeros() / 8) as usize;
         }

@@ -55,27 +55,57 @@ impl JsonReader {
         settings: DecodeSettings,
         options: JsonOptions,
     ) -> Result<Self, DecodeError> {
-        let limit = settings.max_record_bytes.min(DecodeSettings::MAX_RECORD_BYTES);
-        let lines = Lines::new(input, file, options.line_separator.as_deref(), limit);
+        let lines = Lines::new(
+            input,
+            file,
+            options.line_separator.as_deref(),
+            settings.record_limit(),
+        );
         let multi_line = options.multi_line;
         let decoder = RecordDecoder::new(&settings, options)?;
-        Ok(Self { lines, multi_line, settings, decoder, bad: BadRecords::default(), pending: None })
+        Ok(Self {
+            lines,
+            multi_line,
+            settings,
+            decoder,
+            bad: BadRecords::default(),
+            pending: None,
+        })
     }
 
     /// Decodes until a batch is full or the file ends.
     fn fill(&mut self) -> Result<(), DecodeError> {
         let mut bytes = 0;
-        let Self { lines, decoder, bad, settings, .. } = self;
-        let (full_rows, full_bytes) = (settings.batch_rows.max(1), settings.batch_bytes);
-        while decoder.rows() == 0 || (decoder.rows() < full_rows && bytes < full_bytes) {
-            let line = if self.multi_line { lines.rest()? } else { lines.next_line()? };
-            let Some(Line { number, bytes: text }) = line else { break };
+        let Self {
+            lines,
+            decoder,
+            bad,
+            settings,
+            ..
+        } = self;
+        while decoder.rows() == 0 || !settings.is_full(decoder.rows(), bytes) {
+            let line = if self.multi_line {
+                lines.rest()?
+            } else {
+                lines.next_line()?
+            };
+            let Some(Line {
+                number,
+                bytes: text,
+            }) = line
+            else {
+                break;
+            };
             bytes += text.len();
             if decoder.append(text) == Verdict::Bad {
                 bad.note(number, || decoder.reason(text));
                 if settings.mode == ParseMode::FailFast {
                     let reason = decoder.reason(text);
-                    return Err(DecodeError::BadRecord { file: Arc::clone(lines.file()), line: number, reason });
+                    return Err(DecodeError::BadRecord {
+                        file: Arc::clone(lines.file()),
+                        line: number,
+                        reason,
+                    });
                 }
             }
         }
@@ -93,7 +123,10 @@ impl JsonReader {
     }
 
     fn failed(&self, source: ArrowError) -> DecodeError {
-        DecodeError::Batch { file: Arc::clone(self.lines.file()), source }
+        DecodeError::Batch {
+            file: Arc::clone(self.lines.file()),
+            source,
+        }
     }
 }
 

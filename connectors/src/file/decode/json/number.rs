@@ -28,7 +28,10 @@ const SPECIAL: [(&[u8], f64); 6] = [
 
 /// The value of a *quoted* special number; `INF` alone is none, as in Spark.
 pub(super) fn special_text(text: &[u8]) -> Option<f64> {
-    SPECIAL.iter().find(|(spelling, _)| *spelling == text).map(|(_, value)| *value)
+    SPECIAL
+        .iter()
+        .find(|(spelling, _)| *spelling == text)
+        .map(|(_, value)| *value)
 }
 
 /// Whether a value that begins with `byte` is a number.
@@ -94,7 +97,9 @@ impl<'a> Cursor<'a> {
         let rest = &self.text[self.pos..];
         let (spelling, value) = SPECIAL
             .iter()
-            .find(|(spelling, _)| self.options.allow_non_numeric_numbers && rest.starts_with(spelling))
+            .find(|(spelling, _)| {
+                self.options.allow_non_numeric_numbers && rest.starts_with(spelling)
+            })
             .ok_or(Syntax::BadNumber)?;
         self.pos += spelling.len();
         Ok(Number::Special(*value))
@@ -129,7 +134,11 @@ impl<'a> Cursor<'a> {
             return Err(Syntax::NumberTooLong);
         }
         self.pos += end;
-        Ok(if fractional { Number::Fractional(&rest[..end]) } else { Number::Whole(&rest[..end]) })
+        Ok(if fractional {
+            Number::Fractional(&rest[..end])
+        } else {
+            Number::Whole(&rest[..end])
+        })
     }
 }
 
@@ -138,7 +147,10 @@ const POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_
 
 /// Number of digits from `start` on.
 fn digits(text: &[u8], start: usize) -> usize {
-    text[start..].iter().take_while(|byte| byte.is_ascii_digit()).count()
+    text[start..]
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .count()
 }
 
 /// End of the run of at least one digit at `start`.

@@ -30,8 +30,16 @@ impl Pattern {
     fn new(name: &str) -> Self {
         let mut bytes = name.as_bytes().to_vec();
         bytes.push(b'"');
-        let mask = if bytes.len() >= 8 { u64::MAX } else { (1 << (8 * bytes.len())) - 1 };
-        Self { head: words::word_or_end(&bytes, 0), mask, bytes }
+        let mask = if bytes.len() >= 8 {
+            u64::MAX
+        } else {
+            (1 << (8 * bytes.len())) - 1
+        };
+        Self {
+            head: words::word_or_end(&bytes, 0),
+            mask,
+            bytes,
+        }
     }
 
     fn name(&self) -> &[u8] {
@@ -66,14 +74,28 @@ pub(super) struct ObjectColumn {
 impl ObjectColumn {
     /// `columns` in the order of `fields`; `hidden` is a field that names in the text never mean.
     pub(super) fn new(fields: Fields, columns: Vec<Column>, hidden: Option<usize>) -> Self {
-        let patterns: Vec<Pattern> = fields.iter().map(|field| Pattern::new(field.name())).collect();
+        let patterns: Vec<Pattern> = fields
+            .iter()
+            .map(|field| Pattern::new(field.name()))
+            .collect();
         let mut table = HashMap::new();
         if patterns.len() > LINEAR_FIELDS {
-            for (index, pattern) in patterns.iter().enumerate().filter(|(index, _)| Some(*index) != hidden) {
+            for (index, pattern) in patterns
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| Some(*index) != hidden)
+            {
                 table.entry(pattern.name().to_vec()).or_insert(index);
             }
         }
-        Self { fields, patterns, columns, table, hidden, validity: NullBufferBuilder::new(0) }
+        Self {
+            fields,
+            patterns,
+            columns,
+            table,
+            hidden,
+            validity: NullBufferBuilder::new(0),
+        }
     }
 
     /// The fields, in column order.
@@ -96,14 +118,14 @@ impl ObjectColumn {
         expected: usize,
         scratch: &mut Vec<u8>,
     ) -> Result<Option<usize>, Syntax> {
-        if cursor.token()? == b'"' && Some(expected) != self.hidden {
-            if let Some(pattern) = self.patterns.get(expected) {
-                if pattern.is_at(cursor.text, cursor.pos + 1) {
-                    cursor.pos += 1 + pattern.bytes.len();
-                    cursor.colon()?;
-                    return Ok(Some(expected));
-                }
-            }
+        if cursor.token()? == b'"'
+            && Some(expected) != self.hidden
+            && let Some(pattern) = self.patterns.get(expected)
+            && pattern.is_at(cursor.text, cursor.pos + 1)
+        {
+            cursor.pos += 1 + pattern.bytes.len();
+            cursor.colon()?;
+            return Ok(Some(expected));
         }
         let name = cursor.name(scratch)?;
         let index = self.index_of(name.bytes(scratch));
@@ -115,7 +137,8 @@ impl ObjectColumn {
         if self.patterns.len() > LINEAR_FIELDS {
             return self.table.get(name).copied();
         }
-        (0..self.patterns.len()).find(|index| self.patterns[*index].name() == name && Some(*index) != self.hidden)
+        (0..self.patterns.len())
+            .find(|index| self.patterns[*index].name() == name && Some(*index) != self.hidden)
     }
 
     /// Ends a row: columns without a value get a null. `appended` is how many have one.
@@ -138,7 +161,9 @@ impl ObjectColumn {
     }
 
     pub(super) fn truncate(&mut self, rows: usize) {
-        self.columns.iter_mut().for_each(|column| column.truncate(rows));
+        self.columns
+            .iter_mut()
+            .for_each(|column| column.truncate(rows));
         self.validity.truncate(rows);
     }
 
@@ -161,5 +186,4 @@ impl ObjectColumn {
         let columns = self.columns_of_fields()?;
         StructArray::try_new_with_length(self.fields.clone(), columns, self.validity.finish(), rows)
     }
-
 }

@@ -56,6 +56,10 @@ impl Default for JsonOptions {
 impl JsonOptions {
     /// As Spark's `from_json` reads: one value per text, numbers and objects rewritten in STRING fields.
     pub fn for_function() -> Self {
-        Self { arrays_as_rows: false, exact_text: false, ..Self::default() }
+        Self {
+            arrays_as_rows: false,
+            exact_text: false,
+            ..Self::default()
+        }
     }
 }

@@ -7,8 +7,8 @@ use arrow::datatypes::{ArrowPrimitiveType, DataType, Decimal128Type, Field};
 
 use super::{
     super::parse::{
-        Zone, decode_base64, parse_date, parse_decimal, parse_f32, parse_f64, parse_i32, parse_timestamp,
-        parse_timestamp_ntz,
+        Zone, decode_base64, parse_date, parse_decimal, parse_f32, parse_f64, parse_i32,
+        parse_timestamp, parse_timestamp_ntz,
     },
     column::{BytesColumn, Column, ListColumn, MapColumn, NumberColumn},
     cursor::{Cursor, Syntax, Text},
@@ -53,7 +53,12 @@ impl Context {
     fn note(&mut self, field: &Field, start: usize, end: usize) {
         if self.misfit.is_none() {
             let (field, data_type) = (field.name().clone(), field.data_type().clone());
-            self.misfit = Some(Misfit { field, data_type, start, end });
+            self.misfit = Some(Misfit {
+                field,
+                data_type,
+                start,
+                end,
+            });
         }
     }
 }
@@ -76,8 +81,12 @@ impl Column {
             Self::Timestamp(column) => {
                 let zone = context.zone;
                 match byte {
-                    b'0'..=b'9' | b'-' => whole(cursor, context, byte, column, |seconds| seconds.checked_mul(1_000_000)),
-                    _ => quoted(cursor, context, byte, column, |text| parse_timestamp(text, zone)),
+                    b'0'..=b'9' | b'-' => whole(cursor, context, byte, column, |seconds| {
+                        seconds.checked_mul(1_000_000)
+                    }),
+                    _ => quoted(cursor, context, byte, column, |text| {
+                        parse_timestamp(text, zone)
+                    }),
                 }
             }
             _ => self.read_other(cursor, context, byte),
@@ -98,21 +107,29 @@ impl Column {
                 Ok(Read::Done)
             }
             // Jackson takes a byte as signed or unsigned: 128..=255 wrap around.
-            Self::Int8(column) => {
-                whole(cursor, context, byte, column, |value| (-128..256).contains(&value).then_some(value as i8))
+            Self::Int8(column) => whole(cursor, context, byte, column, |value| {
+                (-128..256).contains(&value).then_some(value as i8)
+            }),
+            Self::Int16(column) => {
+                whole(cursor, context, byte, column, |value| value.try_into().ok())
             }
-            Self::Int16(column) => whole(cursor, context, byte, column, |value| value.try_into().ok()),
-            Self::Int32(column) => whole(cursor, context, byte, column, |value| value.try_into().ok()),
-            Self::Float32(column) => float(cursor, context, byte, column, parse_f32, |value| value as f32),
+            Self::Int32(column) => {
+                whole(cursor, context, byte, column, |value| value.try_into().ok())
+            }
+            Self::Float32(column) => float(cursor, context, byte, column, parse_f32, |value| {
+                value as f32
+            }),
             Self::Float64(column) => float(cursor, context, byte, column, parse_f64, |value| value),
             Self::Decimal(column, precision, scale) => {
                 let (precision, scale) = (*precision, *scale);
-                decimal(cursor, context, byte, column, |text| parse_decimal(text, precision, scale))
+                decimal(cursor, context, byte, column, |text| {
+                    parse_decimal(text, precision, scale)
+                })
             }
             Self::Date(column) => quoted(cursor, context, byte, column, date),
-            Self::TimestampNtz(column) => {
-                quoted(cursor, context, byte, column, |text| parse_timestamp_ntz(text, false))
-            }
+            Self::TimestampNtz(column) => quoted(cursor, context, byte, column, |text| {
+                parse_timestamp_ntz(text, false)
+            }),
             Self::Binary(column) => binary(cursor, context, byte, column),
             Self::Object(column) if byte == b'{' => object(column, cursor, context),
             Self::List(column) if byte == b'[' => list(column, cursor, context),
@@ -230,7 +247,12 @@ fn date(text: &[u8]) -> Option<i32> {
 }
 
 #[inline]
-fn text(cursor: &mut Cursor<'_>, context: &mut Context, byte: u8, column: &mut BytesColumn) -> Outcome {
+fn text(
+    cursor: &mut Cursor<'_>,
+    context: &mut Context,
+    byte: u8,
+    column: &mut BytesColumn,
+) -> Outcome {
     if cursor.is_quote(byte) {
         match cursor.string(byte, &mut context.scratch.text)? {
             Text::Plain(bytes) => column.append(bytes)?,
@@ -242,7 +264,11 @@ fn text(cursor: &mut Cursor<'_>, context: &mut Context, byte: u8, column: &mut B
 }
 
 /// A number, literal, object or array as text.
-fn text_of_other(cursor: &mut Cursor<'_>, context: &mut Context, column: &mut BytesColumn) -> Outcome {
+fn text_of_other(
+    cursor: &mut Cursor<'_>,
+    context: &mut Context,
+    column: &mut BytesColumn,
+) -> Outcome {
     if cursor.options.exact_text {
         let start = cursor.pos;
         cursor.skip(&mut context.scratch)?;
@@ -254,7 +280,12 @@ fn text_of_other(cursor: &mut Cursor<'_>, context: &mut Context, column: &mut By
     Ok(Read::Done)
 }
 
-fn binary(cursor: &mut Cursor<'_>, context: &mut Context, byte: u8, column: &mut BytesColumn) -> Outcome {
+fn binary(
+    cursor: &mut Cursor<'_>,
+    context: &mut Context,
+    byte: u8,
+    column: &mut BytesColumn,
+) -> Outcome {
     if !cursor.is_quote(byte) {
         return bad(cursor, context);
     }
@@ -268,7 +299,11 @@ fn binary(cursor: &mut Cursor<'_>, context: &mut Context, byte: u8, column: &mut
 
 /// The object at the cursor as one row. Unknown names are passed over; of a name that comes twice the last good value
 /// counts; bad values are null.
-pub(super) fn object(object: &mut ObjectColumn, cursor: &mut Cursor<'_>, context: &mut Context) -> Outcome {
+pub(super) fn object(
+    object: &mut ObjectColumn,
+    cursor: &mut Cursor<'_>,
+    context: &mut Context,
+) -> Outcome {
     cursor.enter()?;
     let row = object.len();
     // Columns from `unseen` on have no value yet in this row.
@@ -283,8 +318,11 @@ pub(super) fn object(object: &mut ObjectColumn, cursor: &mut Cursor<'_>, context
                 let again = index < unseen && object.columns[index].len() > row;
                 unseen = unseen.max(expected);
                 let (start, column) = (cursor.pos, &mut object.columns[index]);
-                let read =
-                    if again { read_again(column, row, cursor, context)? } else { column.read(cursor, context)? };
+                let read = if again {
+                    read_again(column, row, cursor, context)?
+                } else {
+                    column.read(cursor, context)?
+                };
                 if read != Read::Bad {
                     appended += usize::from(!again);
                 } else {
@@ -304,7 +342,12 @@ pub(super) fn object(object: &mut ObjectColumn, cursor: &mut Cursor<'_>, context
 
 /// Another value for a column that has one in this row: it replaces the first unless it is bad.
 #[cold]
-fn read_again(column: &mut Column, row: usize, cursor: &mut Cursor<'_>, context: &mut Context) -> Outcome {
+fn read_again(
+    column: &mut Column,
+    row: usize,
+    cursor: &mut Cursor<'_>,
+    context: &mut Context,
+) -> Outcome {
     let start = cursor.pos;
     let read = column.read(cursor, context)?;
     if read != Read::Bad {

@@ -53,7 +53,12 @@ impl Fault {
             Self::Shape => format!("{} is not an object", excerpt(text)),
             Self::Value(misfit) => {
                 let value = text.get(misfit.start..misfit.end).unwrap_or_default();
-                format!("column \"{}\": {} is no {}", misfit.field, excerpt(value), sql_name(&misfit.data_type))
+                format!(
+                    "column \"{}\": {} is no {}",
+                    misfit.field,
+                    excerpt(value),
+                    sql_name(&misfit.data_type)
+                )
             }
         }
     }
@@ -89,7 +94,8 @@ fn sql_name(data_type: &DataType) -> String {
         DataType::Map(..) => "MAP",
         DataType::Decimal128(precision, scale) => {
             let mut name = String::new();
-            write!(name, "DECIMAL({precision},{scale})").expect("invariant: writing to memory does not fail");
+            write!(name, "DECIMAL({precision},{scale})")
+                .expect("invariant: writing to memory does not fail");
             return name;
         }
         other => return other.to_string(),
@@ -135,8 +141,18 @@ impl RecordDecoder {
         options: JsonOptions,
     ) -> Result<Self, DecodeError> {
         let root = build::object("", fields, corrupt)?;
-        let context = Context { zone: settings.time_zone, ..Context::default() };
-        Ok(Self { root, corrupt, mode: settings.mode, options, context, fault: None })
+        let context = Context {
+            zone: settings.time_zone,
+            ..Context::default()
+        };
+        Ok(Self {
+            root,
+            corrupt,
+            mode: settings.mode,
+            options,
+            context,
+            fault: None,
+        })
     }
 
     /// Rows appended since the last batch.
@@ -177,7 +193,10 @@ impl RecordDecoder {
 
     /// What was wrong with the last bad record; `text` is that record.
     pub fn reason(&self, text: &[u8]) -> String {
-        self.fault.as_ref().map(|fault| fault.reason(text)).unwrap_or_default()
+        self.fault
+            .as_ref()
+            .map(|fault| fault.reason(text))
+            .unwrap_or_default()
     }
 
     /// The rows since the last batch as a batch of `schema` (the one of the settings).
@@ -207,7 +226,9 @@ impl RecordDecoder {
         let result = match cursor.peek_token() {
             None => return Ok(false),
             Some(b'{') => object(&mut self.root, &mut cursor, &mut self.context).map(|_| true),
-            Some(b'[') if self.options.arrays_as_rows => elements(&mut self.root, &mut cursor, &mut self.context),
+            Some(b'[') if self.options.arrays_as_rows => {
+                elements(&mut self.root, &mut cursor, &mut self.context)
+            }
             Some(_) => cursor.skip(&mut self.context.scratch).map(|()| false),
         };
         match result {
@@ -220,7 +241,10 @@ impl RecordDecoder {
     /// Puts the text of a bad record into the corrupt-record column of its rows.
     fn keep_text(&mut self, first_row: usize, text: &[u8]) {
         let rows = self.root.len();
-        if let Some(Column::Text(column)) = self.corrupt.and_then(|index| self.root.columns.get_mut(index)) {
+        if let Some(Column::Text(column)) = self
+            .corrupt
+            .and_then(|index| self.root.columns.get_mut(index))
+        {
             let text = String::from_utf8_lossy(text);
             column.replace_last(first_row, rows, text.as_bytes());
         }
@@ -228,7 +252,11 @@ impl RecordDecoder {
 }
 
 /// The objects of the array at the cursor, one row each; `false` when one of them is no object.
-fn elements(root: &mut ObjectColumn, cursor: &mut Cursor<'_>, context: &mut Context) -> Result<bool, Syntax> {
+fn elements(
+    root: &mut ObjectColumn,
+    cursor: &mut Cursor<'_>,
+    context: &mut Context,
+) -> Result<bool, Syntax> {
     cursor.enter()?;
     let mut more = !cursor.empty(b']')?;
     while more {

@@ -83,7 +83,8 @@ impl Sink for Vec<u8> {
 }
 
 fn write_all(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("invariant: writing to memory does not fail");
+    out.write_fmt(text)
+        .expect("invariant: writing to memory does not fail");
 }
 
 /// As Java's `Double.toString`: shortest digits that read back; a point always; an exponent outside 10^-3..10^7.

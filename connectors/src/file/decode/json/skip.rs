@@ -22,7 +22,11 @@ impl Cursor<'_> {
     }
 
     /// Passes the value at the position and tells `sink` everything in it.
-    pub(super) fn walk<S: Sink>(&mut self, scratch: &mut Scratch, sink: &mut S) -> Result<(), Syntax> {
+    pub(super) fn walk<S: Sink>(
+        &mut self,
+        scratch: &mut Scratch,
+        sink: &mut S,
+    ) -> Result<(), Syntax> {
         let Scratch { text, brackets } = scratch;
         brackets.clear();
         let depth = self.depth;
@@ -69,7 +73,12 @@ impl Cursor<'_> {
     }
 
     /// In an object, passes the name and the colon before a value.
-    fn member<S: Sink>(&mut self, close: u8, text: &mut Vec<u8>, sink: &mut S) -> Result<(), Syntax> {
+    fn member<S: Sink>(
+        &mut self,
+        close: u8,
+        text: &mut Vec<u8>,
+        sink: &mut S,
+    ) -> Result<(), Syntax> {
         if close == b'}' {
             let name = self.name(text)?;
             sink.name(name.bytes(text));
@@ -78,7 +87,12 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    fn scalar<S: Sink>(&mut self, byte: u8, text: &mut Vec<u8>, sink: &mut S) -> Result<(), Syntax> {
+    fn scalar<S: Sink>(
+        &mut self,
+        byte: u8,
+        text: &mut Vec<u8>,
+        sink: &mut S,
+    ) -> Result<(), Syntax> {
         match byte {
             _ if self.is_quote(byte) => {
                 let string = self.string(byte, text)?;

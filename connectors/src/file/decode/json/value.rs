@@ -42,17 +42,28 @@ impl ValueDecoder {
     ///
     /// # Errors
     /// [`DecodeError::UnsupportedType`], [`DecodeError::CorruptColumn`].
-    pub fn new(data_type: &DataType, settings: &DecodeSettings, options: JsonOptions) -> Result<Self, DecodeError> {
+    pub fn new(
+        data_type: &DataType,
+        settings: &DecodeSettings,
+        options: JsonOptions,
+    ) -> Result<Self, DecodeError> {
         let root = match data_type {
             DataType::Struct(fields) => {
-                let corrupt = fields.find(&settings.corrupt_column).map(|(index, _)| index);
-                Root::Record(Box::new(RecordDecoder::for_fields(fields, corrupt, settings, options)?))
+                let corrupt = fields
+                    .find(&settings.corrupt_column)
+                    .map(|(index, _)| index);
+                Root::Record(Box::new(RecordDecoder::for_fields(
+                    fields, corrupt, settings, options,
+                )?))
             }
             DataType::List(_) | DataType::Map(..) => Root::Column(Box::new(ColumnDecoder {
                 column: build::column("value", data_type)?,
                 mode: settings.mode,
                 options,
-                context: Context { zone: settings.time_zone, ..Context::default() },
+                context: Context {
+                    zone: settings.time_zone,
+                    ..Context::default()
+                },
                 fault: None,
             })),
             other => {
@@ -64,7 +75,10 @@ impl ValueDecoder {
                 });
             }
         };
-        Ok(Self { data_type: data_type.clone(), root })
+        Ok(Self {
+            data_type: data_type.clone(),
+            root,
+        })
     }
 
     /// Appends exactly one value: null for no text and for blanks, otherwise what the text says.
@@ -86,7 +100,11 @@ impl ValueDecoder {
     pub fn reason(&self, text: &[u8]) -> String {
         match &self.root {
             Root::Record(decoder) => decoder.reason(text),
-            Root::Column(decoder) => decoder.fault.as_ref().map(|fault| fault.reason(text)).unwrap_or_default(),
+            Root::Column(decoder) => decoder
+                .fault
+                .as_ref()
+                .map(|fault| fault.reason(text))
+                .unwrap_or_default(),
         }
     }
 
@@ -110,7 +128,12 @@ impl ColumnDecoder {
             Ok(None) => Verdict::Blank,
             Ok(Some(Read::Done)) => return Verdict::Good,
             Ok(Some(read)) => {
-                self.fault = Some(self.context.misfit.take().map_or(Fault::Shape, Fault::Value));
+                self.fault = Some(
+                    self.context
+                        .misfit
+                        .take()
+                        .map_or(Fault::Shape, Fault::Value),
+                );
                 if read == Read::Partial && self.mode == ParseMode::Permissive {
                     return Verdict::Bad;
                 }
@@ -131,7 +154,9 @@ impl ColumnDecoder {
     fn read(&mut self, text: &[u8]) -> Result<Option<Read>, Fault> {
         let text = checked(text)?;
         let mut cursor = Cursor::new(text, &self.options);
-        let Some(byte) = cursor.peek_token() else { return Ok(None) };
+        let Some(byte) = cursor.peek_token() else {
+            return Ok(None);
+        };
         match read_root(&mut self.column, byte, &mut cursor, &mut self.context) {
             Ok(read) => Ok(Some(read)),
             Err(syntax) => Err(Fault::Syntax(cursor.pos, syntax)),

@@ -313,3 +313,37 @@ fn file_on_disk_is_read_and_no_columns_give_the_number_of_rows() {
     }
     assert_eq!(rows, 4);
 }
+
+#[test]
+fn old_int96_timestamps_are_read_beyond_the_range_of_nanoseconds() {
+    use parquet::data_type::{Int96, Int96Type};
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+
+    let message = "message m { optional int32 id; optional int96 x; }";
+    let types = Arc::new(parse_message_type(message).unwrap());
+    let mut bytes = Vec::new();
+    let mut writer = SerializedFileWriter::new(&mut bytes, types, Default::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let ids = column.typed::<parquet::data_type::Int32Type>();
+    ids.write_batch(&[1], Some(&[1]), None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    // One second after the beginning of 3000-01-01, as nanoseconds and Julian day.
+    let mut value = Int96::new();
+    value.set_data(1_000_000_000, 0, 2_816_788);
+    column
+        .typed::<Int96Type>()
+        .write_batch(&[value], Some(&[1]), None)
+        .unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+
+    let batch = try_read(bytes.into(), &settings(vec![("x", micros(Some("UTC")))])).unwrap();
+    let x = batch
+        .column(0)
+        .as_primitive::<arrow::datatypes::TimestampMicrosecondType>();
+    assert_eq!(x.value(0), 32_503_680_001_000_000);
+}

@@ -17,7 +17,9 @@ pub(crate) fn word_at(text: &[u8], at: usize) -> Option<u64> {
 pub(crate) fn word_or_end(text: &[u8], at: usize) -> u64 {
     word_at(text, at).unwrap_or_else(|| {
         let rest = text.get(at..).unwrap_or_default();
-        rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+        rest.iter()
+            .rev()
+            .fold(0, |word, byte| word << 8 | u64::from(*byte))
     })
 }
 

@@ -154,13 +154,11 @@ fn offset(text: &[u8]) -> Option<Zone> {
 
 fn colon_parts(text: &[u8]) -> Option<[i32; 3]> {
     let mut parts = [0; 3];
-    let mut count = 0;
-    for part in text.split(|byte| *byte == b':') {
+    for (index, part) in text.split(|byte| *byte == b':').enumerate() {
         if part.is_empty() || part.len() > 2 {
             return None;
         }
-        *parts.get_mut(count)? = unsigned(part)?;
-        count += 1;
+        *parts.get_mut(index)? = unsigned(part)?;
     }
     Some(parts)
 }

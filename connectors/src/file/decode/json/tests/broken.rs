@@ -1,0 +1,123 @@
+//! Records that are not what the schema or JSON asks for.
+
+#![allow(clippy::unwrap_used)]
+
+use arrow::datatypes::DataType;
+
+use super::{
+    super::{super::BatchReader, JsonOptions},
+    drain, kv, kvc, list, map, read, read_with, reader, record, settings,
+};
+
+#[test]
+fn records_of_every_broken_kind_leave_their_neighbours_alone() {
+    let columns = [
+        ("k", DataType::Utf8),
+        ("a", list(record(&[("x", DataType::Utf8)]))),
+        ("m", map(DataType::Utf8)),
+    ];
+    let good = r#"{"k": "good", "a": [{"x": "1"}], "m": {"p": "q"}}"#;
+    let expected = "good|[{x: 1}]|{p: q}";
+    for bad in [
+        "not json",
+        "{",
+        "}",
+        "{\"k\"",
+        "{\"k\":",
+        "{\"k\": \"a",
+        "{\"k\": \"a\\",
+        "{\"k\": \"\\u12",
+        "{\"k\": \"\\x\"}",
+        "{\"k\": \"a\"",
+        "{\"k\": \"a\",}",
+        "{,}",
+        "{\"a\": [{\"x\": \"1\"}",
+        "{\"a\": [{\"x\": \"1\"},]}",
+        "{\"a\": [{\"x\"",
+        "{\"m\": {\"p\": \"q\"",
+        "{\"m\": {\"p\" \"q\"}}",
+        "{\"k\": tru}",
+        "{\"k\": nul",
+        "{k: 1}",
+        "{\"k\": \"tab\there\"}",
+        "{\"q\": [1, {\"z\": }]}",
+        "\"text\"",
+        "42",
+        "null",
+        "{\"k\" 1}",
+        "/* comment */ {}",
+        "{\"k\": \"a\"]",
+    ] {
+        let text = format!("{good}\n{bad}\n{good}\n");
+        assert_eq!(
+            read(&columns, &text),
+            [expected, "null|null|null", expected],
+            "{bad}"
+        );
+    }
+}
+
+#[test]
+fn record_that_is_not_utf8_is_bad_and_its_neighbours_are_kept() {
+    let text = b"{\"k\": \"a\"}\n{\"k\": \"\xFF\xFE\"}\n{\"k\": \"c\"}";
+    let mut reader = reader(text, settings(&kvc()), JsonOptions::default());
+    assert_eq!(
+        drain(&mut reader).unwrap(),
+        [
+            "a|null|null",
+            "null|null|{\"k\": \"\u{FFFD}\u{FFFD}\"}",
+            "c|null|null"
+        ]
+    );
+    assert_eq!(
+        reader.bad_records().first.as_ref().unwrap().reason,
+        "not UTF-8 at byte 7"
+    );
+}
+
+#[test]
+fn nesting_deeper_than_allowed_is_bad_and_does_not_overflow_the_stack() {
+    for (depth, good) in [(999, true), (1000, false), (200_000, false)] {
+        let deep = format!(
+            "{{\"x\": {}{}, \"v\": 1}}",
+            "[".repeat(depth),
+            "]".repeat(depth)
+        );
+        let expected = if good { "null|1" } else { "null|null" };
+        assert_eq!(read(&kv(), &deep), [expected], "{depth}");
+    }
+}
+
+#[test]
+fn top_level_arrays_are_one_row_for_each_object() {
+    let text = r#"[{"k": "a", "v": 1}, {"k": "b", "v": "x"}]
+[]
+[{"k": "c"}, 5]
+[{"k": "d"}, {"k":]"#;
+    let corrupt = r#"[{"k": "a", "v": 1}, {"k": "b", "v": "x"}]"#;
+    assert_eq!(
+        read(&kvc(), text),
+        [
+            format!("a|1|{corrupt}"),
+            format!("b|null|{corrupt}"),
+            "null|null|[{\"k\": \"c\"}, 5]".to_owned(),
+            "null|null|[{\"k\": \"d\"}, {\"k\":]".to_owned(),
+        ]
+    );
+    let strict = JsonOptions {
+        arrays_as_rows: false,
+        ..JsonOptions::default()
+    };
+    assert_eq!(read_with(&kv(), "[{\"k\": \"a\"}]", strict), ["null|null"]);
+}
+
+#[test]
+fn text_behind_the_first_value_is_not_looked_at() {
+    assert_eq!(
+        read(
+            &kv(),
+            "{\"k\": \"a\"} {\"k\": \"b\"}\n{\"k\": \"c\"}garbage"
+        ),
+        ["a|null", "c|null"]
+    );
+}

@@ -1,0 +1,460 @@
+//! `CAST` and `try_cast` with Spark's ANSI rules: a value that does not fit is an error (or NULL for `try_cast`).
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, ListArray, MapArray,
+    PrimitiveArray, StringArray, StructArray,
+};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type,
+    Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
+};
+use datafusion::common::Result;
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{Cast, Expr};
+
+use super::coerce::{is_decimal, is_float, is_integer, is_number, is_text};
+use super::error::{SparkError, mismatch};
+use super::intervals::{DAY_MICROS, parse_interval};
+use super::kernel::{Call, Kernel, KernelFn};
+pub(crate) use super::text::type_text;
+use super::{parse, text};
+
+/// Casts that change no value, which Arrow's plain cast does as well.
+fn is_lossless(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        (DataType::Null, _) => true,
+        (a, b) if is_integer(a) && is_integer(b) => a.primitive_width() <= b.primitive_width(),
+        (a, DataType::Float64) if is_integer(a) => true,
+        (DataType::Int8 | DataType::Int16, DataType::Float32) => true,
+        (DataType::Float32, DataType::Float64) => true,
+        (a, DataType::Decimal128(p, s)) => match super::coerce::decimal_for(a) {
+            Some((p0, s0)) => {
+                *s >= s0 && i32::from(*p) - i32::from(*s) >= i32::from(p0) - i32::from(s0)
+            }
+            None => false,
+        },
+        (a, b) => is_text(a) && is_text(b),
+    }
+}
+
+/// Whether Spark's ANSI mode has a cast between two types at all.
+fn castable(from: &DataType, to: &DataType) -> bool {
+    use DataType::{Binary, Boolean, Date32, Duration, Interval, List, Map, Struct, Timestamp};
+    match (from, to) {
+        (a, b) if a == b => true,
+        (DataType::Null, _) => true,
+        (_, b) if is_text(b) => true,
+        (a, b) if is_text(a) => !matches!(b, List(_) | Map(_, _) | Struct(_)),
+        (a, b) if is_number(a) && is_number(b) => true,
+        (a, Boolean) | (Boolean, a) if is_number(a) => true,
+        (a, Timestamp(_, Some(_))) | (Timestamp(_, Some(_)), a) if is_number(a) => true,
+        (Date32 | Timestamp(_, _), Date32 | Timestamp(_, _)) => true,
+        (a, Binary) if is_integer(a) => true,
+        (a, Duration(_) | Interval(_)) | (Duration(_) | Interval(_), a) if is_integer(a) => true,
+        (List(a), List(b)) => castable(a.data_type(), b.data_type()),
+        (Struct(a), Struct(b)) => {
+            a.len() == b.len()
+                && a.iter()
+                    .zip(b)
+                    .all(|(x, y)| castable(x.data_type(), y.data_type()))
+        }
+        (Map(a, _), Map(b, _)) => castable(a.data_type(), b.data_type()),
+        _ => false,
+    }
+}
+
+/// `expr` of type `from` as `to`; `lenient` is `try_cast`.
+pub(crate) fn cast_expr(expr: Expr, from: &DataType, to: &DataType, lenient: bool) -> Result<Expr> {
+    if super::coerce::same(from, to) {
+        return Ok(expr);
+    }
+    if !castable(from, to) {
+        let (f, t) = (type_text(from), type_text(to));
+        return Err(mismatch(format!("cannot cast `{expr}` from {f} to {t}")));
+    }
+    if is_lossless(from, to) {
+        return Ok(Expr::Cast(Cast::new(Box::new(expr), to.clone())));
+    }
+    let (name, code): (&'static str, KernelFn) = match lenient {
+        true => ("try_cast", |c| {
+            c.over_arrays(|a| convert(&a[0], c.returns, false))
+        }),
+        false => ("cast", |c| {
+            c.over_arrays(|a| convert(&a[0], c.returns, true))
+        }),
+    };
+    Ok(Kernel::call(name, to.clone(), "", code, vec![expr]))
+}
+
+/// A cast that a query spells out. It keeps its own name in the plan even where it changes no value, so that
+/// `sum(v)` and `sum(CAST(v AS BIGINT))` stay apart.
+pub(crate) fn written(expr: Expr, from: &DataType, to: &DataType, lenient: bool) -> Result<Expr> {
+    let cast = cast_expr(expr, from, to, lenient)?;
+    match cast {
+        Expr::Cast(c) => {
+            let code: KernelFn = |c| c.over_arrays(|a| convert(&a[0], c.returns, true));
+            Ok(Kernel::call("cast", to.clone(), "", code, vec![*c.expr]))
+        }
+        other => Ok(other),
+    }
+}
+
+/// How a failing row is reported: an error if `strict`, else NULL.
+#[derive(Clone, Copy)]
+struct Target<'a> {
+    from: &'a DataType,
+    to: &'a DataType,
+    strict: bool,
+}
+
+impl Target<'_> {
+    fn invalid(&self, value: &str) -> DataFusionError {
+        let (from, to) = (
+            type_text(self.from).to_uppercase(),
+            type_text(self.to).to_uppercase(),
+        );
+        let message = format!(
+            "the value '{value}' of the type {from} cannot be cast to {to} because it is malformed; use try_cast for NULL"
+        );
+        SparkError::external("CAST_INVALID_INPUT", message)
+    }
+
+    fn overflow(&self, value: impl std::fmt::Display) -> DataFusionError {
+        let (from, to) = (
+            type_text(self.from).to_uppercase(),
+            type_text(self.to).to_uppercase(),
+        );
+        if is_decimal(self.to) {
+            let message = format!(
+                "the value {value} cannot be represented as {to}; use a larger precision or try_cast for NULL"
+            );
+            return SparkError::external("NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION", message);
+        }
+        let message = format!(
+            "the value {value} of the type {from} cannot be cast to {to} because of an overflow; use try_cast for NULL"
+        );
+        SparkError::external("CAST_OVERFLOW", message)
+    }
+
+    /// Converts each value; `f` gives `None` for a value that does not fit.
+    fn numbers<S: ArrowPrimitiveType, T: ArrowPrimitiveType>(
+        &self,
+        array: &ArrayRef,
+        f: impl Fn(S::Native) -> Option<T::Native>,
+    ) -> Result<ArrayRef>
+    where
+        S::Native: std::fmt::Display,
+    {
+        let values = array.as_primitive::<S>();
+        let out: PrimitiveArray<T> = if self.strict {
+            values.try_unary(|v| f(v).ok_or_else(|| self.overflow(v)))?
+        } else {
+            values.unary_opt(f)
+        };
+        Ok(Arc::new(out.with_data_type(self.to.clone())))
+    }
+
+    fn text<T: ArrowPrimitiveType>(
+        &self,
+        array: &StringArray,
+        f: impl Fn(&str) -> Option<T::Native>,
+    ) -> Result<ArrayRef> {
+        let rows = array.iter().map(|v| match v.map(|s| (s, f(s))) {
+            Some((s, None)) if self.strict => Err(self.invalid(s)),
+            Some((_, v)) => Ok(v),
+            None => Ok(None),
+        });
+        let out: PrimitiveArray<T> = rows.collect::<Result<_>>()?;
+        Ok(Arc::new(out.with_data_type(self.to.clone())))
+    }
+}
+
+/// `array` as `to`; a value that does not fit is an error if `strict`, else NULL.
+pub(crate) fn convert(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef> {
+    let from = array.data_type().clone();
+    if from == *to {
+        return Ok(Arc::clone(array));
+    }
+    let target = Target {
+        from: &from,
+        to,
+        strict,
+    };
+    match (&from, to) {
+        (DataType::Null, _) => Ok(arrow::array::new_null_array(to, array.len())),
+        (a, b) if is_lossless(a, b) => Ok(arrow::compute::cast(array, to)?),
+        (a, b) if is_text(a) && !is_text(b) => {
+            let utf8 = arrow::compute::cast(array, &DataType::Utf8)?;
+            from_text(&target, utf8.as_string::<i32>())
+        }
+        (DataType::Binary, b) if is_text(b) => Ok(Arc::new(text::strings(array)?)),
+        (_, b) if is_text(b) => Ok(Arc::new(text::strings(array)?)),
+        (DataType::Boolean, _) => from_boolean(array, to),
+        (_, DataType::Boolean) => to_boolean(array),
+        (DataType::List(_) | DataType::Struct(_) | DataType::Map(_, _), _) => {
+            nested(array, to, strict)
+        }
+        (a, _) if is_number(a) => from_number(&target, array),
+        _ => from_time(&target, array),
+    }
+}
+
+fn from_text(t: &Target<'_>, s: &StringArray) -> Result<ArrayRef> {
+    match t.to {
+        DataType::Int8 => t.text::<Int8Type>(s, |v| parse::integer(v)?.try_into().ok()),
+        DataType::Int16 => t.text::<Int16Type>(s, |v| parse::integer(v)?.try_into().ok()),
+        DataType::Int32 => t.text::<Int32Type>(s, |v| parse::integer(v)?.try_into().ok()),
+        DataType::Int64 => t.text::<Int64Type>(s, parse::integer),
+        DataType::Float32 => t.text::<Float32Type>(s, |v| parse::double(v).map(|d| d as f32)),
+        DataType::Float64 => t.text::<Float64Type>(s, parse::double),
+        DataType::Date32 => t.text::<Date32Type>(s, parse::date),
+        DataType::Timestamp(TimeUnit::Microsecond, zone) => {
+            t.text::<TimestampMicrosecondType>(s, |v| parse::timestamp(v, zone.is_some()))
+        }
+        DataType::Duration(TimeUnit::Microsecond) => t.text::<DurationMicrosecondType>(s, |v| {
+            let (months, days, micros) = parse_interval(v)?;
+            (months == 0).then(|| i64::from(days).checked_mul(DAY_MICROS)?.checked_add(micros))?
+        }),
+        DataType::Boolean => {
+            let rows = s.iter().map(|v| match v.map(|s| (s, parse::boolean(s))) {
+                Some((s, None)) if t.strict => Err(t.invalid(s)),
+                Some((_, v)) => Ok(v),
+                None => Ok(None),
+            });
+            Ok(Arc::new(rows.collect::<Result<BooleanArray>>()?))
+        }
+        DataType::Decimal128(p, scale) => decimal_from_text(t, s, *p, *scale),
+        DataType::Binary => Ok(arrow::compute::cast(s, &DataType::Binary)?),
+        other => Err(mismatch(format!(
+            "cannot cast string to {}",
+            type_text(other)
+        ))),
+    }
+}
+
+fn decimal_from_text(
+    t: &Target<'_>,
+    s: &StringArray,
+    precision: u8,
+    scale: i8,
+) -> Result<ArrayRef> {
+    let rows = s.iter().map(
+        |v| match v.map(|s| (s, parse::decimal(s, precision, scale))) {
+            Some((s, None)) if t.strict => Err(t.invalid(s)),
+            Some((s, Some(Err(())))) if t.strict => Err(t.overflow(s)),
+            Some((_, Some(Ok(v)))) => Ok(Some(v)),
+            _ => Ok(None),
+        },
+    );
+    let out: PrimitiveArray<Decimal128Type> = rows.collect::<Result<_>>()?;
+    Ok(Arc::new(out.with_data_type(t.to.clone())))
+}
+
+fn from_boolean(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let ints = arrow::compute::cast(array, &DataType::Int8)?;
+    Ok(arrow::compute::cast(&ints, to)?)
+}
+
+fn to_boolean(array: &ArrayRef) -> Result<ArrayRef> {
+    let zero = datafusion::scalar::ScalarValue::new_zero(array.data_type())?.to_scalar()?;
+    Ok(Arc::new(arrow::compute::kernels::cmp::neq(array, &zero)?))
+}
+
+fn from_number(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {
+    match t.from {
+        DataType::Decimal128(_, scale) => from_decimal(t, array, *scale),
+        DataType::Float32 => from_double(t, &arrow::compute::cast(array, &DataType::Float64)?),
+        DataType::Float64 => from_double(t, array),
+        _ => from_integer(t, &arrow::compute::cast(array, &DataType::Int64)?),
+    }
+}
+
+fn from_integer(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {
+    match t.to {
+        DataType::Int8 => t.numbers::<Int64Type, Int8Type>(array, |v| v.try_into().ok()),
+        DataType::Int16 => t.numbers::<Int64Type, Int16Type>(array, |v| v.try_into().ok()),
+        DataType::Int32 => t.numbers::<Int64Type, Int32Type>(array, |v| v.try_into().ok()),
+        DataType::Float32 => t.numbers::<Int64Type, Float32Type>(array, |v| Some(v as f32)),
+        DataType::Decimal128(p, s) => t.numbers::<Int64Type, Decimal128Type>(array, |v| {
+            parse::round_decimal(v.into(), 0, *p, *s)
+        }),
+        DataType::Timestamp(_, _) => {
+            t.numbers::<Int64Type, TimestampMicrosecondType>(array, |v| v.checked_mul(1_000_000))
+        }
+        DataType::Binary => {
+            let width = t.from.primitive_width().unwrap_or(8);
+            let rows = array.as_primitive::<Int64Type>().iter();
+            let bytes = rows.map(|v| v.map(|v| v.to_be_bytes()[8 - width..].to_vec()));
+            Ok(Arc::new(bytes.collect::<arrow::array::BinaryArray>()))
+        }
+        other => Err(mismatch(format!(
+            "cannot cast {} to {}",
+            type_text(t.from),
+            type_text(other)
+        ))),
+    }
+}
+
+fn from_double(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {
+    let whole = |v: f64, min: f64, end: f64| {
+        (v.is_finite() && v.trunc() >= min && v.trunc() < end).then(|| v.trunc() as i64)
+    };
+    match t.to {
+        DataType::Int8 => {
+            t.numbers::<Float64Type, Int8Type>(array, |v| whole(v, -128.0, 128.0)?.try_into().ok())
+        }
+        DataType::Int16 => t.numbers::<Float64Type, Int16Type>(array, |v| {
+            whole(v, -32768.0, 32768.0)?.try_into().ok()
+        }),
+        DataType::Int32 => t.numbers::<Float64Type, Int32Type>(array, |v| {
+            whole(v, -2_147_483_648.0, 2_147_483_648.0)?.try_into().ok()
+        }),
+        DataType::Int64 => t.numbers::<Float64Type, Int64Type>(array, |v| {
+            whole(v, -9.223_372_036_854_775_8e18, 9.223_372_036_854_775_8e18)
+        }),
+        DataType::Float32 => t.numbers::<Float64Type, Float32Type>(array, |v| Some(v as f32)),
+        DataType::Decimal128(p, s) => t.numbers::<Float64Type, Decimal128Type>(array, |v| {
+            parse::decimal(&text::double_text(v), *p, *s)?.ok()
+        }),
+        DataType::Timestamp(_, _) => t
+            .numbers::<Float64Type, TimestampMicrosecondType>(array, |v| {
+                whole(v * 1e6, -9.3e18, 9.2e18)
+            }),
+        other => Err(mismatch(format!(
+            "cannot cast double to {}",
+            type_text(other)
+        ))),
+    }
+}
+
+fn from_decimal(t: &Target<'_>, array: &ArrayRef, scale: i8) -> Result<ArrayRef> {
+    let unit = 10i128.pow(u32::from(scale.max(0).unsigned_abs()));
+    match t.to {
+        DataType::Int8 => {
+            t.numbers::<Decimal128Type, Int8Type>(array, |v| (v / unit).try_into().ok())
+        }
+        DataType::Int16 => {
+            t.numbers::<Decimal128Type, Int16Type>(array, |v| (v / unit).try_into().ok())
+        }
+        DataType::Int32 => {
+            t.numbers::<Decimal128Type, Int32Type>(array, |v| (v / unit).try_into().ok())
+        }
+        DataType::Int64 => {
+            t.numbers::<Decimal128Type, Int64Type>(array, |v| (v / unit).try_into().ok())
+        }
+        DataType::Float64 => t.numbers::<Decimal128Type, Float64Type>(array, |v| {
+            text::decimal_text(v, scale).parse().ok()
+        }),
+        DataType::Float32 => t.numbers::<Decimal128Type, Float32Type>(array, |v| {
+            text::decimal_text(v, scale).parse().ok()
+        }),
+        DataType::Decimal128(p, s) => t.numbers::<Decimal128Type, Decimal128Type>(array, |v| {
+            parse::round_decimal(v, scale.into(), *p, *s)
+        }),
+        DataType::Timestamp(_, _) => t
+            .numbers::<Decimal128Type, TimestampMicrosecondType>(array, |v| {
+                v.checked_mul(1_000_000)?.div_euclid(unit).try_into().ok()
+            }),
+        other => Err(mismatch(format!(
+            "cannot cast decimal to {}",
+            type_text(other)
+        ))),
+    }
+}
+
+fn from_time(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {
+    match (t.from, t.to) {
+        (DataType::Date32, DataType::Timestamp(_, _)) => t
+            .numbers::<Date32Type, TimestampMicrosecondType>(array, |d| {
+                i64::from(d).checked_mul(DAY_MICROS)
+            }),
+        (DataType::Timestamp(_, _), DataType::Timestamp(_, _)) => {
+            t.numbers::<TimestampMicrosecondType, TimestampMicrosecondType>(array, Some)
+        }
+        (DataType::Timestamp(_, _), DataType::Date32) => t
+            .numbers::<TimestampMicrosecondType, Date32Type>(array, |v| {
+                v.div_euclid(DAY_MICROS).try_into().ok()
+            }),
+        (DataType::Timestamp(_, _), to) if is_integer(to) => {
+            let seconds: PrimitiveArray<Int64Type> = array
+                .as_primitive::<TimestampMicrosecondType>()
+                .unary(|v| v.div_euclid(1_000_000));
+            convert(&(Arc::new(seconds) as ArrayRef), to, t.strict)
+        }
+        (DataType::Timestamp(_, _), to) if is_float(to) || is_decimal(to) => {
+            let seconds: PrimitiveArray<Decimal128Type> = array
+                .as_primitive::<TimestampMicrosecondType>()
+                .unary(i128::from);
+            let seconds = seconds.with_data_type(DataType::Decimal128(20, 6));
+            convert(&(Arc::new(seconds) as ArrayRef), to, t.strict)
+        }
+        (from, to) => Err(mismatch(format!(
+            "cannot cast {} to {}",
+            type_text(from),
+            type_text(to)
+        ))),
+    }
+}
+
+fn nested(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef> {
+    match (array.data_type(), to) {
+        (DataType::List(_), DataType::List(field)) => {
+            let list = array.as_list::<i32>();
+            let values = convert(list.values(), field.data_type(), strict)?;
+            Ok(Arc::new(ListArray::try_new(
+                Arc::clone(field),
+                list.offsets().clone(),
+                values,
+                list.nulls().cloned(),
+            )?))
+        }
+        (DataType::Struct(_), DataType::Struct(fields)) => {
+            let s = array.as_struct();
+            let columns = s
+                .columns()
+                .iter()
+                .zip(fields)
+                .map(|(c, f)| convert(c, f.data_type(), strict));
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            Ok(Arc::new(StructArray::try_new(
+                fields.clone(),
+                columns,
+                s.nulls().cloned(),
+            )?))
+        }
+        (DataType::Map(_, _), DataType::Map(field, ordered)) => {
+            let map = array.as_map();
+            let entries: ArrayRef = Arc::new(map.entries().clone());
+            let entries = convert(&entries, field.data_type(), strict)?;
+            let entries = entries.as_struct().clone();
+            Ok(Arc::new(MapArray::try_new(
+                Arc::clone(field),
+                map.offsets().clone(),
+                entries,
+                map.nulls().cloned(),
+                *ordered,
+            )?))
+        }
+        (from, to) => Err(mismatch(format!(
+            "cannot cast {} to {}",
+            type_text(from),
+            type_text(to)
+        ))),
+    }
+}
+
+/// The kernel of a planned cast applied to constants, used to fold typed literals.
+pub(crate) fn constant(
+    value: &datafusion::scalar::ScalarValue,
+    to: &DataType,
+) -> Result<datafusion::scalar::ScalarValue> {
+    let array = value.to_array()?;
+    datafusion::scalar::ScalarValue::try_from_array(&convert(&array, to, true)?, 0)
+}
+
+/// Kernels that only change the type label of equal bits need a call too.
+pub(crate) fn relabel(call: &Call<'_>) -> Result<datafusion::logical_expr::ColumnarValue> {
+    call.over_arrays(|a| Ok(arrow::compute::cast(&a[0], call.returns)?))
+}

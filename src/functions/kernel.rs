@@ -1,0 +1,198 @@
+//! One shape for all of Weir's own scalar functions: a kernel over columns whose result type is fixed at planning.
+//!
+//! Spark resolves a call from its argument types before anything runs, so a function here needs no signature of its own:
+//! the resolver casts the arguments, computes the result type, and makes a [`Kernel`] carrying both.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility, expr::ScalarFunction,
+};
+use datafusion::scalar::ScalarValue;
+
+/// What a kernel sees of one call.
+pub(crate) struct Call<'a> {
+    /// The arguments, already of the types the resolver asked for.
+    pub(crate) args: &'a [ColumnarValue],
+    /// Rows in the batch.
+    pub(crate) rows: usize,
+    /// The result type.
+    pub(crate) returns: &'a DataType,
+    /// Constant settings fixed at planning (a mode, a path, …), empty if there are none.
+    pub(crate) params: &'a str,
+}
+
+impl Call<'_> {
+    /// Argument `i` as an array of `rows` values.
+    pub(crate) fn array(&self, i: usize) -> Result<ArrayRef> {
+        self.args[i].to_array(self.rows)
+    }
+
+    /// All arguments as arrays, and whether the result may be cut back to a scalar.
+    pub(crate) fn arrays(&self) -> Result<(Vec<ArrayRef>, bool)> {
+        let scalar = !self.args.is_empty()
+            && self
+                .args
+                .iter()
+                .all(|a| matches!(a, ColumnarValue::Scalar(_)));
+        let rows = if scalar { 1 } else { self.rows };
+        let arrays = self
+            .args
+            .iter()
+            .map(|a| a.to_array(rows))
+            .collect::<Result<_>>()?;
+        Ok((arrays, scalar))
+    }
+
+    /// Runs `f` over the arguments as arrays; constants in, constant out.
+    pub(crate) fn over_arrays(
+        &self,
+        f: impl FnOnce(&[ArrayRef]) -> Result<ArrayRef>,
+    ) -> Result<ColumnarValue> {
+        let (arrays, scalar) = self.arrays()?;
+        let out = f(&arrays)?;
+        if scalar {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&out, 0)?));
+        }
+        Ok(ColumnarValue::Array(out))
+    }
+}
+
+/// The code of a kernel.
+pub(crate) type KernelFn = fn(&Call<'_>) -> Result<ColumnarValue>;
+
+/// A scalar function with fixed result type.
+#[derive(Debug, Clone)]
+pub(crate) struct Kernel {
+    name: &'static str,
+    returns: DataType,
+    params: String,
+    code: KernelFn,
+    signature: Signature,
+}
+
+impl Kernel {
+    /// A call of kernel `name` on `args`; `params` tells apart kernels of one name and type.
+    pub(crate) fn call(
+        name: &'static str,
+        returns: DataType,
+        params: impl Into<String>,
+        code: KernelFn,
+        args: Vec<Expr>,
+    ) -> Expr {
+        Self::call_with(name, returns, params, code, args, Volatility::Immutable)
+    }
+
+    /// As [`Kernel::call`], for kernels whose result is not a function of their arguments.
+    pub(crate) fn call_with(
+        name: &'static str,
+        returns: DataType,
+        params: impl Into<String>,
+        code: KernelFn,
+        args: Vec<Expr>,
+        volatility: Volatility,
+    ) -> Expr {
+        let types = vec![TypeSignature::Nullary, TypeSignature::VariadicAny];
+        let kernel = Kernel {
+            name,
+            returns,
+            params: params.into(),
+            code,
+            signature: Signature::one_of(types, volatility),
+        };
+        Expr::ScalarFunction(ScalarFunction::new_udf(
+            Arc::new(ScalarUDF::from(kernel)),
+            args,
+        ))
+    }
+
+    /// Constant settings given at planning.
+    pub(crate) fn params(&self) -> &str {
+        &self.params
+    }
+
+    /// The kernel behind `expr`, if it is a call of the kernel `name`.
+    pub(crate) fn of<'a>(expr: &'a Expr, name: &str) -> Option<(&'a Kernel, &'a [Expr])> {
+        let Expr::ScalarFunction(call) = expr else {
+            return None;
+        };
+        let kernel = call.func.inner().downcast_ref::<Kernel>()?;
+        (kernel.name == name).then_some((kernel, call.args.as_slice()))
+    }
+}
+
+impl Kernel {
+    /// The call in words. Everything that tells two kernels of one name apart is part of it.
+    fn shown(&self, args: String) -> String {
+        if self.name.ends_with("cast") {
+            return format!(
+                "{}({args} AS {})",
+                self.name,
+                super::text::type_text(&self.returns)
+            );
+        }
+        match self.params.is_empty() || self.params == self.name {
+            true => format!("{}({args})", self.name),
+            false => format!("{}[{}]({args})", self.name, self.params),
+        }
+    }
+}
+
+impl PartialEq for Kernel {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.returns == other.returns && self.params == other.params
+    }
+}
+
+impl Eq for Kernel {}
+
+impl Hash for Kernel {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+        self.returns.hash(state);
+        self.params.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Kernel {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn display_name(&self, args: &[Expr]) -> Result<String> {
+        let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+        Ok(self.shown(args.join(", ")))
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let args: Vec<String> = args.iter().map(|a| a.schema_name().to_string()).collect();
+        Ok(self.shown(args.join(", ")))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
+        Ok(self.returns.clone())
+    }
+
+    fn return_field_from_args(&self, _args: ReturnFieldArgs) -> Result<FieldRef> {
+        Ok(Arc::new(Field::new(self.name, self.returns.clone(), true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let call = Call {
+            args: &args.args,
+            rows: args.number_rows,
+            returns: &self.returns,
+            params: &self.params,
+        };
+        (self.code)(&call)
+    }
+}

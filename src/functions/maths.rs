@@ -1,0 +1,286 @@
+//! Numbers: checked forms of the operators under their names, rounding, and Spark's domain rules for logarithms.
+
+use std::sync::Arc;
+
+use arrow::array::{AsArray, PrimitiveArray};
+use arrow::datatypes::{DataType, Float64Type};
+use datafusion::common::Result;
+use datafusion::logical_expr::{Expr, Operator, lit};
+
+use super::coerce::{cast_to, is_number, is_text};
+use super::kernel::{Kernel, KernelFn};
+use super::rounding::{Rounding, round};
+use super::{Args, Resolver, arithmetic};
+
+/// The family of numbers.
+pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
+    ("try_add", |a| operator(a, Operator::Plus, false)),
+    ("try_subtract", |a| operator(a, Operator::Minus, false)),
+    ("try_multiply", |a| operator(a, Operator::Multiply, false)),
+    ("try_divide", |a| operator(a, Operator::Divide, false)),
+    ("try_mod", |a| operator(a, Operator::Modulo, false)),
+    ("mod", |a| operator(a, Operator::Modulo, true)),
+    ("div", |a| operator(a, Operator::IntegerDivide, true)),
+    ("negative", |a| {
+        a.expect(1, 1)?;
+        arithmetic::negative(a.exprs[0].clone(), a.schema)
+    }),
+    ("positive", |a| {
+        a.expect(1, 1)?;
+        if is_text(&a.types[0]) {
+            a.cast(0, &DataType::Float64)
+        } else {
+            Ok(a.exprs[0].clone())
+        }
+    }),
+    ("abs", |a| {
+        a.expect(1, 1)?;
+        match &a.types[0] {
+            t if is_number(t) => Ok(Kernel::call(
+                "abs",
+                t.clone(),
+                "",
+                super::checked::absolute,
+                a.exprs.clone(),
+            )),
+            t if is_text(t) || *t == DataType::Null => Ok(Kernel::call(
+                "abs",
+                DataType::Float64,
+                "",
+                super::checked::absolute,
+                vec![a.cast(0, &DataType::Float64)?],
+            )),
+            _ => a.refuse(),
+        }
+    }),
+    ("sign", |a| {
+        double(a, "signum", |v| {
+            if v == 0.0 || v.is_nan() {
+                v
+            } else {
+                v.signum()
+            }
+        })
+    }),
+    ("signum", |a| {
+        double(a, "signum", |v| {
+            if v == 0.0 || v.is_nan() {
+                v
+            } else {
+                v.signum()
+            }
+        })
+    }),
+    ("exp", |a| double(a, "exp", f64::exp)),
+    ("expm1", |a| double(a, "expm1", f64::exp_m1)),
+    ("ln", |a| logarithm(a, "ln", f64::ln, 0.0)),
+    ("log10", |a| logarithm(a, "log10", f64::log10, 0.0)),
+    ("log2", |a| logarithm(a, "log2", f64::log2, 0.0)),
+    ("log1p", |a| logarithm(a, "log1p", f64::ln_1p, -1.0)),
+    ("log", |a| match a.exprs.len() {
+        1 => logarithm(a, "ln", f64::ln, 0.0),
+        _ => log_base(a),
+    }),
+    ("sqrt", |a| double(a, "sqrt", f64::sqrt)),
+    ("cbrt", |a| double(a, "cbrt", f64::cbrt)),
+    ("sin", |a| double(a, "sin", f64::sin)),
+    ("cos", |a| double(a, "cos", f64::cos)),
+    ("tan", |a| double(a, "tan", f64::tan)),
+    ("cot", |a| double(a, "cot", |v| 1.0 / v.tan())),
+    ("sec", |a| double(a, "sec", |v| 1.0 / v.cos())),
+    ("csc", |a| double(a, "csc", |v| 1.0 / v.sin())),
+    ("asin", |a| double(a, "asin", f64::asin)),
+    ("acos", |a| double(a, "acos", f64::acos)),
+    ("atan", |a| double(a, "atan", f64::atan)),
+    ("sinh", |a| double(a, "sinh", f64::sinh)),
+    ("cosh", |a| double(a, "cosh", f64::cosh)),
+    ("tanh", |a| double(a, "tanh", f64::tanh)),
+    ("asinh", |a| double(a, "asinh", f64::asinh)),
+    ("acosh", |a| double(a, "acosh", f64::acosh)),
+    ("atanh", |a| double(a, "atanh", f64::atanh)),
+    ("degrees", |a| double(a, "degrees", f64::to_degrees)),
+    ("radians", |a| double(a, "radians", f64::to_radians)),
+    ("rint", |a| double(a, "rint", f64::round_ties_even)),
+    ("pi", |_| Ok(lit(std::f64::consts::PI))),
+    ("e", |_| Ok(lit(std::f64::consts::E))),
+    ("power", power),
+    ("pow", power),
+    ("pmod", pmod),
+    ("round", |a| round(a, Rounding::HalfUp)),
+    ("bround", |a| round(a, Rounding::HalfEven)),
+    ("ceil", |a| round(a, Rounding::Up)),
+    ("ceiling", |a| round(a, Rounding::Up)),
+    ("floor", |a| round(a, Rounding::Down)),
+    ("bitand", |a| bits(a, Operator::BitwiseAnd)),
+    ("bit_get", |a| a.library("bit_get")),
+    ("getbit", |a| a.library("bit_get")),
+    ("bit_count", |a| {
+        let arg = a.exprs[0].clone();
+        cast_to(
+            a.library_with("bit_count", vec![arg])?,
+            &DataType::Int32,
+            a.schema,
+        )
+    }),
+];
+
+fn operator(args: Args<'_>, op: Operator, ansi: bool) -> Result<Expr> {
+    args.expect(2, 2)?;
+    let [l, r] = [0, 1].map(|i| args.exprs[i].clone());
+    match arithmetic::arithmetic(op, l, r, args.schema, ansi)? {
+        Some(e) => Ok(e),
+        None => args.refuse(),
+    }
+}
+
+fn bits(args: Args<'_>, op: Operator) -> Result<Expr> {
+    args.expect(2, 2)?;
+    super::operators::binary(
+        op,
+        args.exprs[0].clone(),
+        args.exprs[1].clone(),
+        args.schema,
+    )
+}
+
+/// A function DOUBLE → DOUBLE. The pointer is part of the plan only through `name`.
+fn double(args: Args<'_>, name: &'static str, f: fn(f64) -> f64) -> Result<Expr> {
+    args.expect(1, 1)?;
+    let arg = args.cast(0, &DataType::Float64)?;
+    let code: KernelFn = |c| {
+        let f = function(c.params);
+        c.over_arrays(|a| {
+            Ok(Arc::new(
+                a[0].as_primitive::<Float64Type>()
+                    .unary::<_, Float64Type>(f),
+            ) as _)
+        })
+    };
+    debug_assert!(function(name)(0.5).to_bits() == f(0.5).to_bits());
+    Ok(Kernel::call(name, DataType::Float64, name, code, vec![arg]))
+}
+
+/// The function of a name in this file. Kernels are plain function pointers, so the code is found again by name.
+fn function(name: &str) -> fn(f64) -> f64 {
+    match name {
+        "signum" => |v| {
+            if v == 0.0 || v.is_nan() {
+                v
+            } else {
+                v.signum()
+            }
+        },
+        "exp" => f64::exp,
+        "expm1" => f64::exp_m1,
+        "ln" => f64::ln,
+        "log10" => f64::log10,
+        "log2" => f64::log2,
+        "log1p" => f64::ln_1p,
+        "sqrt" => f64::sqrt,
+        "cbrt" => f64::cbrt,
+        "sin" => f64::sin,
+        "cos" => f64::cos,
+        "tan" => f64::tan,
+        "cot" => |v| 1.0 / v.tan(),
+        "sec" => |v| 1.0 / v.cos(),
+        "csc" => |v| 1.0 / v.sin(),
+        "asin" => f64::asin,
+        "acos" => f64::acos,
+        "atan" => f64::atan,
+        "sinh" => f64::sinh,
+        "cosh" => f64::cosh,
+        "tanh" => f64::tanh,
+        "asinh" => f64::asinh,
+        "acosh" => f64::acosh,
+        "atanh" => f64::atanh,
+        "degrees" => f64::to_degrees,
+        "radians" => f64::to_radians,
+        _ => f64::round_ties_even,
+    }
+}
+
+/// NULL at or below `limit`, as Spark has it for every logarithm.
+fn logarithm(args: Args<'_>, name: &'static str, f: fn(f64) -> f64, limit: f64) -> Result<Expr> {
+    args.expect(1, 1)?;
+    let arg = args.cast(0, &DataType::Float64)?;
+    debug_assert!(function(name)(0.5).to_bits() == f(0.5).to_bits());
+    let code: KernelFn = |c| {
+        let f = function(c.params);
+        let limit = if c.params == "log1p" { -1.0 } else { 0.0 };
+        c.over_arrays(|a| {
+            let x = a[0].as_primitive::<Float64Type>();
+            let out: PrimitiveArray<Float64Type> =
+                x.unary_opt(|v| if v <= limit { None } else { Some(f(v)) });
+            Ok(Arc::new(out) as _)
+        })
+    };
+    debug_assert!(limit <= 0.0);
+    Ok(Kernel::call(name, DataType::Float64, name, code, vec![arg]))
+}
+
+fn log_base(args: Args<'_>) -> Result<Expr> {
+    args.expect(2, 2)?;
+    let values = args.cast_all(&[DataType::Float64, DataType::Float64])?;
+    Ok(Kernel::call(
+        "log",
+        DataType::Float64,
+        "",
+        |c| {
+            c.over_arrays(|a| {
+                let (base, x) = (
+                    a[0].as_primitive::<Float64Type>(),
+                    a[1].as_primitive::<Float64Type>(),
+                );
+                let rows = base.iter().zip(x.iter()).map(|(b, x)| match (b, x) {
+                    (Some(b), Some(x)) if !(b <= 0.0 || x <= 0.0) => Some(x.ln() / b.ln()),
+                    _ => None,
+                });
+                Ok(Arc::new(rows.collect::<PrimitiveArray<Float64Type>>()) as _)
+            })
+        },
+        values,
+    ))
+}
+
+fn power(args: Args<'_>) -> Result<Expr> {
+    args.expect(2, 2)?;
+    let values = args.cast_all(&[DataType::Float64, DataType::Float64])?;
+    Ok(Kernel::call(
+        "power",
+        DataType::Float64,
+        "",
+        |c| {
+            c.over_arrays(|a| {
+                let (x, y) = (
+                    a[0].as_primitive::<Float64Type>(),
+                    a[1].as_primitive::<Float64Type>(),
+                );
+                let out: PrimitiveArray<Float64Type> = arrow::compute::binary(x, y, f64::powf)?;
+                Ok(Arc::new(out) as _)
+            })
+        },
+        values,
+    ))
+}
+
+/// The remainder that is never negative for a positive divisor: `mod(mod(a, n) + n, n)` as plain arithmetic.
+fn pmod(args: Args<'_>) -> Result<Expr> {
+    args.expect(2, 2)?;
+    let common = args.common()?;
+    if !is_number(&common) {
+        return args.refuse();
+    }
+    let (a, n) = (args.cast(0, &common)?, args.cast(1, &common)?);
+    let rest = args.call("mod", vec![a, n.clone()])?;
+    let negative = super::operators::binary(Operator::Lt, rest.clone(), lit(0i32), args.schema)?;
+    let shifted = super::operators::binary(Operator::Plus, rest.clone(), n.clone(), args.schema)?;
+    let shifted = args.call("mod", vec![shifted, n])?;
+    let branches = vec![(
+        Box::new(negative),
+        Box::new(cast_to(shifted, &common, args.schema)?),
+    )];
+    let otherwise = Some(Box::new(cast_to(rest, &common, args.schema)?));
+    Ok(Expr::Case(datafusion::logical_expr::Case::new(
+        None, branches, otherwise,
+    )))
+}

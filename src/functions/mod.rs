@@ -1,0 +1,216 @@
+//! Spark's functions: one table from names to what a call becomes.
+//!
+//! A call is resolved once, at planning, from the types of its arguments: [`resolve`] looks the name up in [`table`] and
+//! gets an expression back. That is a kernel of Weir's own where Spark differs from the libraries, a plain expression
+//! where one says it all (`nvl2` is a CASE), else a call of datafusion-spark or DataFusion with arguments cast as Spark
+//! casts them. Aggregates and window functions are not in here; see [`aggregates`].
+
+pub mod aggregates;
+mod arithmetic;
+pub(crate) mod cast;
+mod checked;
+pub(crate) mod coerce;
+pub(crate) mod collections;
+mod conditional;
+mod datetime;
+mod datetime_format;
+pub mod error;
+mod hash;
+pub(crate) mod intervals;
+pub mod json;
+mod json_path;
+mod json_text;
+mod json_write;
+pub(crate) mod kernel;
+pub(crate) mod maps;
+mod maths;
+mod number_format;
+pub(crate) mod operators;
+mod parse;
+mod regex;
+mod rounding;
+mod strings;
+pub(crate) mod structs;
+mod text;
+pub mod windows;
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, ExprSchema, Result, plan_err};
+use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, expr::ScalarFunction};
+use datafusion::scalar::ScalarValue;
+
+pub use error::SparkError;
+
+/// The scalar functions of the session, by lower-case name.
+pub(crate) type Library = HashMap<String, Arc<ScalarUDF>>;
+
+/// What a call becomes.
+pub(crate) type Resolver = fn(Args<'_>) -> Result<Expr>;
+
+/// One call on its way to become an expression.
+pub(crate) struct Args<'a> {
+    /// The name in lower case.
+    pub(crate) name: &'a str,
+    /// The arguments, typed.
+    pub(crate) exprs: Vec<Expr>,
+    /// Their types.
+    pub(crate) types: Vec<DataType>,
+    /// Where their columns come from.
+    pub(crate) schema: &'a DFSchema,
+    library: &'a Library,
+}
+
+impl Args<'_> {
+    /// Fails unless the call has `min..=max` arguments.
+    pub(crate) fn expect(&self, min: usize, max: usize) -> Result<()> {
+        let n = self.exprs.len();
+        if (min..=max).contains(&n) {
+            return Ok(());
+        }
+        let wanted = if min == max {
+            min.to_string()
+        } else {
+            format!("{min} to {max}")
+        };
+        let message = format!("{} takes {wanted} arguments, it was given {n}", self.name);
+        Err(SparkError::external("WRONG_NUM_ARGS", message))
+    }
+
+    /// Argument `i` cast to `to`.
+    pub(crate) fn cast(&self, i: usize, to: &DataType) -> Result<Expr> {
+        coerce::cast_from(self.exprs[i].clone(), &self.types[i], to)
+    }
+
+    /// Argument `i` as STRING.
+    pub(crate) fn string(&self, i: usize) -> Result<Expr> {
+        self.cast(i, &DataType::Utf8)
+    }
+
+    /// All arguments cast to the types given.
+    pub(crate) fn cast_all(&self, to: &[DataType]) -> Result<Vec<Expr>> {
+        to.iter()
+            .take(self.exprs.len())
+            .enumerate()
+            .map(|(i, t)| self.cast(i, t))
+            .collect()
+    }
+
+    /// The constant text in argument `i`.
+    pub(crate) fn constant_text(&self, i: usize) -> Result<String> {
+        match &self.exprs[i] {
+            Expr::Literal(v, _) => match v.cast_to(&DataType::Utf8)? {
+                ScalarValue::Utf8(Some(text)) => Ok(text),
+                _ => Err(error::mismatch(format!(
+                    "argument {} of {} must not be null",
+                    i + 1,
+                    self.name
+                ))),
+            },
+            _ => Err(SparkError::external(
+                "DATATYPE_MISMATCH.NON_FOLDABLE_INPUT",
+                format!(
+                    "argument {} of {} must be a constant text",
+                    i + 1,
+                    self.name
+                ),
+            )),
+        }
+    }
+
+    /// The common type of all arguments.
+    pub(crate) fn common(&self) -> Result<DataType> {
+        coerce::common_of(&self.types, self.name)
+    }
+
+    /// A call of the library function `name` with the same arguments.
+    pub(crate) fn library(self, name: &str) -> Result<Expr> {
+        let (library, schema) = (self.library, self.schema);
+        call_library(name, self.exprs, library, schema)
+    }
+
+    /// A call of the library function `name` with other arguments.
+    pub(crate) fn library_with(&self, name: &str, args: Vec<Expr>) -> Result<Expr> {
+        call_library(name, args, self.library, self.schema)
+    }
+
+    /// A call of another function of the table.
+    pub(crate) fn call(&self, name: &str, args: Vec<Expr>) -> Result<Expr> {
+        resolve(name, args, self.schema, self.library)
+    }
+
+    /// This call's arguments have types that the function does not accept.
+    pub(crate) fn refuse<T>(&self) -> Result<T> {
+        Err(error::mismatch(format!(
+            "{} does not accept {}",
+            self.name,
+            coerce::list_types(&self.types)
+        )))
+    }
+}
+
+fn call_library(name: &str, args: Vec<Expr>, library: &Library, schema: &DFSchema) -> Result<Expr> {
+    let Some(udf) = library.get(name) else {
+        return plan_err!("the function library has no `{name}`");
+    };
+    operators::library_call(ScalarFunction::new_udf(Arc::clone(udf), args), schema)
+}
+
+/// All functions that are not plain library calls, by lower-case name.
+static TABLE: LazyLock<HashMap<&'static str, Resolver>> = LazyLock::new(|| {
+    [
+        conditional::FUNCTIONS,
+        maths::FUNCTIONS,
+        strings::FUNCTIONS,
+        collections::FUNCTIONS,
+        maps::FUNCTIONS,
+        structs::FUNCTIONS,
+        json::FUNCTIONS,
+        datetime::FUNCTIONS,
+        datetime_format::FUNCTIONS,
+        hash::FUNCTIONS,
+        number_format::FUNCTIONS,
+        regex::FUNCTIONS,
+        windows::FUNCTIONS,
+    ]
+    .iter()
+    .flat_map(|family| family.iter().copied())
+    .collect()
+});
+
+/// The table from Spark's names to resolvers.
+pub(crate) fn table() -> &'static HashMap<&'static str, Resolver> {
+    &TABLE
+}
+
+/// What a call of `name` becomes. The name is in lower case.
+///
+/// # Errors
+/// An unknown name, a wrong number of arguments, arguments of types that Spark refuses.
+pub(crate) fn resolve(
+    name: &str,
+    args: Vec<Expr>,
+    schema: &DFSchema,
+    library: &Library,
+) -> Result<Expr> {
+    let types = args
+        .iter()
+        .map(|e| e.get_type(schema as &dyn ExprSchema))
+        .collect::<Result<Vec<_>>>()?;
+    let call = Args {
+        name,
+        exprs: args,
+        types,
+        schema,
+        library,
+    };
+    match table().get(name) {
+        Some(resolver) => resolver(call),
+        None => {
+            let name = name.to_owned();
+            call.library(&name)
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Aggregates under Spark's names as aggregates that the libraries have.
+
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    NullTreatment, ObjectName, Value,
+};
+
+use super::hooks::{call, hook, string, take};
+
+/// Spark's name and the library's.
+const RENAMED: &[(&str, &str)] = &[
+    ("first", "first_value"),
+    ("any_value", "first_value"),
+    ("last", "last_value"),
+    ("mean", "avg"),
+    ("every", "bool_and"),
+    ("some", "bool_or"),
+    ("any", "bool_or"),
+    ("approx_count_distinct", "approx_distinct"),
+    ("std", "stddev"),
+    ("variance", "var_samp"),
+    ("listagg", "string_agg"),
+    ("count_if", "count"),
+    ("max_by", "max"),
+    ("min_by", "min"),
+    ("percentile_approx", "approx_percentile_cont"),
+    ("approx_percentile", "approx_percentile_cont"),
+];
+
+/// Renames an aggregate in place; gives the expression around it if the renamed call alone does not say it.
+pub(super) fn aggregate(f: &mut Function) -> Option<Expr> {
+    let name = f.name.to_string().to_lowercase();
+    if name == "regr_count" {
+        return Some(hook("cast:BIGINT", [Expr::Function(f.clone())]));
+    }
+    let (_, target) = RENAMED.iter().find(|(spark, _)| *spark == name)?;
+    f.name = ObjectName::from(vec![Ident::new(*target)]);
+    let FunctionArguments::List(list) = &mut f.args else {
+        return None;
+    };
+    let mut args: Vec<&mut Expr> = list.args.iter_mut().filter_map(expr_of).collect();
+    match (name.as_str(), args.as_mut_slice()) {
+        ("first" | "last" | "any_value", [_, ignore]) => {
+            if is_true(ignore) {
+                f.null_treatment = Some(NullTreatment::IgnoreNulls);
+            }
+            list.args.truncate(1);
+        }
+        ("approx_count_distinct", _) => {
+            list.args.truncate(1);
+            return Some(hook("cast:BIGINT", [Expr::Function(f.clone())]));
+        }
+        ("count_if", [test]) => {
+            **test = hook(
+                "case:",
+                [take(test), Expr::Value(Value::Boolean(true).into())],
+            )
+        }
+        ("max_by" | "min_by", [value, by]) => {
+            let (value, by) = (take(value), take(by));
+            return Some(extreme_by(f.clone(), value, by));
+        }
+        _ => {}
+    }
+    None
+}
+
+fn expr_of(arg: &mut FunctionArg) -> Option<&mut Expr> {
+    match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => Some(e),
+        _ => None,
+    }
+}
+
+fn is_true(e: &Expr) -> bool {
+    matches!(e, Expr::Value(v) if v.value == Value::Boolean(true))
+}
+
+/// `max_by(v, k)` is the field `v` of the largest struct of `k` and `v`, over rows whose `k` is not NULL.
+fn extreme_by(mut f: Function, value: Expr, by: Expr) -> Expr {
+    let known = Expr::IsNotNull(Box::new(by.clone()));
+    f.filter = Some(Box::new(match f.filter.take() {
+        Some(filter) => Expr::BinaryOp {
+            left: filter,
+            op: datafusion::sql::sqlparser::ast::BinaryOperator::And,
+            right: Box::new(known),
+        },
+        None => known,
+    }));
+    if let FunctionArguments::List(list) = &mut f.args {
+        let pair = call("named_struct", [string("k"), by, string("v"), value]);
+        list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(pair))];
+    }
+    Expr::CompoundFieldAccess {
+        root: Box::new(Expr::Function(f)),
+        access_chain: vec![AccessExpr::Dot(string("v"))],
+    }
+}

@@ -1,0 +1,467 @@
+//! From Spark's syntax tree to one that DataFusion's planner plans the way Spark means it.
+//!
+//! DataFusion's planner calls back for few constructs. One of them, the dictionary literal, does not exist in Spark's
+//! grammar and hands over a name, planned arguments, and the schema: everything whose meaning is Spark's own (literals,
+//! calls, CASE, …) is rewritten into such a *hook*, and [`super::provider`] plans it. Generators and LATERAL VIEW
+//! become relations that [`super::lateral`] plans.
+
+use std::ops::ControlFlow;
+
+use datafusion::common::Result;
+use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::ast::{
+    CastKind, ExceptSelectItem, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, OrderByKind,
+    Query, Select, SelectItem, SetExpr, TrimWhereField, TypedString, UnaryOperator, Value,
+    ValueWithSpan, VisitMut, VisitorMut,
+};
+
+use super::aggregate::aggregate;
+use super::grouping::{grouping_window, name_window, replace_window};
+use super::hooks::{
+    any_like, call, case, dot_by_text, hook, literal, minus, negate_if, rounding, shift, string,
+    structure, take,
+};
+use super::interval::interval_literal;
+use super::lateral::{Generator, Laterals};
+use super::names::column_name;
+use crate::functions::error::SparkError;
+
+/// Names of generators: they make rows.
+pub(super) const GENERATORS: &[&str] = &[
+    "explode",
+    "explode_outer",
+    "posexplode",
+    "posexplode_outer",
+    "inline",
+    "inline_outer",
+    "stack",
+    "json_tuple",
+];
+
+/// Rewrites one statement or expression; see the head of this file.
+pub(super) struct Rewriter<'a> {
+    /// Whether a name (in lower case) is a scalar function.
+    pub(super) is_scalar: &'a dyn Fn(&str) -> bool,
+    /// The generators found so far.
+    pub(super) laterals: Laterals,
+}
+
+impl Rewriter<'_> {
+    /// Rewrites `node` in place.
+    ///
+    /// # Errors
+    /// Syntax that is understood but has no meaning in Spark.
+    pub(super) fn rewrite(&mut self, node: &mut impl VisitMut) -> Result<()> {
+        match node.visit(self) {
+            ControlFlow::Break(e) => Err(e),
+            ControlFlow::Continue(()) => Ok(()),
+        }
+    }
+
+    fn select(&mut self, select: &mut Select) -> Result<()> {
+        if let GroupByExpr::Expressions(exprs, _) = &mut select.group_by {
+            exprs.iter_mut().for_each(protect);
+        }
+        using_columns_first(select);
+        for item in &mut select.projection {
+            let SelectItem::UnnamedExpr(expr) = item else {
+                continue;
+            };
+            if matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+                || generator_of(expr).is_some()
+            {
+                continue;
+            }
+            *item = SelectItem::ExprWithAlias {
+                alias: Ident::with_quote('`', column_name(expr)),
+                expr: expr.clone(),
+            };
+        }
+        if let Some(window) = grouping_window(&select.group_by)? {
+            select
+                .projection
+                .iter_mut()
+                .for_each(|i| name_window(i, &window));
+            select
+                .projection
+                .iter_mut()
+                .try_for_each(|i| replace_window(i, &window))?;
+            select
+                .having
+                .iter_mut()
+                .try_for_each(|h| replace_window(h, &window))?;
+        }
+        self.lateral_views(select)?;
+        self.select_generator(select)
+    }
+
+    fn lateral_views(&mut self, select: &mut Select) -> Result<()> {
+        for view in std::mem::take(&mut select.lateral_views) {
+            let Some(mut generator) = generator_of(&view.lateral_view) else {
+                let message = format!(
+                    "LATERAL VIEW needs one of {}, not `{}`",
+                    GENERATORS.join(", "),
+                    view.lateral_view
+                );
+                return Err(SparkError::external("UNRESOLVED_ROUTINE", message));
+            };
+            generator.outer |= view.outer;
+            generator.alias = Some(
+                view.lateral_view_name
+                    .to_string()
+                    .trim_matches('`')
+                    .to_owned(),
+            );
+            generator.columns = view
+                .lateral_col_alias
+                .iter()
+                .map(|c| c.value.clone())
+                .collect();
+            let from = std::mem::take(&mut select.from);
+            let factor = self.laterals.add(from, None, generator)?;
+            select.from = vec![factor];
+        }
+        Ok(())
+    }
+
+    /// A generator in the SELECT list becomes a relation above FROM and WHERE.
+    fn select_generator(&mut self, select: &mut Select) -> Result<()> {
+        let expr_of = |item: &SelectItem| match item {
+            SelectItem::UnnamedExpr(e) => Some((e.clone(), vec![])),
+            SelectItem::ExprWithAlias { expr, alias } => {
+                Some((expr.clone(), vec![alias.value.clone()]))
+            }
+            SelectItem::ExprWithAliases { expr, aliases } => Some((
+                expr.clone(),
+                aliases.iter().map(|a| a.value.clone()).collect(),
+            )),
+            _ => None,
+        };
+        let mut seen = false;
+        for item in &mut select.projection {
+            let Some((expr, columns)) = expr_of(item) else {
+                continue;
+            };
+            let Some(mut generator) = generator_of(&expr) else {
+                continue;
+            };
+            if std::mem::replace(&mut seen, true) {
+                return Err(SparkError::external(
+                    "UNSUPPORTED_GENERATOR.MULTI_GENERATOR",
+                    "only one generator is allowed in one SELECT",
+                ));
+            }
+            generator.columns = columns;
+            let alias = format!("__generated{}", self.laterals.len());
+            generator.alias = Some(alias.clone());
+            let (from, filter) = (std::mem::take(&mut select.from), select.selection.take());
+            let factor = self.laterals.add(from, filter, generator)?;
+            select.from = vec![factor];
+            *item = wildcard_of(&alias)?;
+        }
+        Ok(())
+    }
+
+    fn query(&mut self, query: &mut Query) -> Result<()> {
+        if let Some(OrderByKind::Expressions(exprs)) = query.order_by.as_mut().map(|o| &mut o.kind)
+        {
+            exprs.iter_mut().for_each(|e| protect(&mut e.expr));
+            if let SetExpr::Select(select) = query.body.as_ref()
+                && let Some(window) = grouping_window(&select.group_by)?
+            {
+                exprs
+                    .iter_mut()
+                    .try_for_each(|e| replace_window(&mut e.expr, &window))?;
+            }
+        }
+        if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause {
+            limit.iter_mut().for_each(protect);
+            offset.iter_mut().for_each(|o| protect(&mut o.value));
+        }
+        Ok(())
+    }
+
+    fn expr(&mut self, expr: &mut Expr) -> Result<()> {
+        let planned = match expr {
+            Expr::Value(v) => literal(v),
+            Expr::UnaryOp {
+                op: UnaryOperator::Minus,
+                expr: inner,
+            } => Some(minus(inner)?),
+            Expr::UnaryOp {
+                op: UnaryOperator::BitwiseNot,
+                expr: inner,
+            } => Some(call("bitwise_not", [take(inner)])),
+            Expr::BinaryOp { left, op, right } => shift(left, op, right),
+            Expr::TypedString(TypedString {
+                data_type, value, ..
+            }) => match &value.value {
+                Value::SingleQuotedString(s) | Value::DoubleQuotedString(s) => {
+                    Some(hook(format!("typed:{data_type}"), [string(s.clone())]))
+                }
+                _ => None,
+            },
+            Expr::Cast {
+                kind,
+                expr: e,
+                data_type,
+                format: None,
+                array: false,
+            } => {
+                let how = if matches!(kind, CastKind::Cast | CastKind::DoubleColon) {
+                    "cast"
+                } else {
+                    "try_cast"
+                };
+                Some(hook(format!("{how}:{data_type}"), [take(e)]))
+            }
+            Expr::Interval(interval) => Some(interval_literal(interval)?),
+            Expr::Case {
+                operand,
+                conditions,
+                else_result,
+                ..
+            } => Some(case(operand, conditions, else_result)),
+            Expr::RLike {
+                negated,
+                expr: e,
+                pattern,
+                ..
+            } => Some(negate_if(*negated, call("rlike", [take(e), take(pattern)]))),
+            Expr::Like {
+                negated,
+                any: true,
+                expr: e,
+                pattern,
+                ..
+            } => any_like(*negated, e, pattern),
+            Expr::Extract { field, expr: e, .. } => {
+                Some(call("extract", [string(field.to_string()), take(e)]))
+            }
+            Expr::Position { expr: sub, r#in } => Some(call("locate", [take(sub), take(r#in)])),
+            Expr::Ceil { expr: e, field } => rounding("ceil", e, field),
+            Expr::Floor { expr: e, field } => rounding("floor", e, field),
+            Expr::Substring {
+                expr: e,
+                substring_from,
+                substring_for,
+                ..
+            } => {
+                let rest = [substring_from.take(), substring_for.take()]
+                    .into_iter()
+                    .flatten()
+                    .map(|e| *e);
+                Some(call(
+                    "substring",
+                    std::iter::once(take(e)).chain(rest).collect::<Vec<_>>(),
+                ))
+            }
+            Expr::Trim {
+                expr: e,
+                trim_where,
+                trim_what,
+                trim_characters,
+            } if trim_characters.is_none() => {
+                let name = match trim_where {
+                    Some(TrimWhereField::Leading) => "ltrim",
+                    Some(TrimWhereField::Trailing) => "rtrim",
+                    _ => "btrim",
+                };
+                let what = trim_what.take().map_or_else(|| string(" "), |w| *w);
+                Some(call("__trim", [string(name), take(e), what]))
+            }
+            Expr::Struct { values, .. } => Some(structure(std::mem::take(values))),
+            Expr::CompoundFieldAccess { access_chain, .. } => {
+                access_chain.iter_mut().for_each(dot_by_text);
+                None
+            }
+            Expr::Function(f) => self.function(f),
+            _ => None,
+        };
+        if let Some(planned) = planned {
+            *expr = planned;
+        }
+        Ok(())
+    }
+
+    /// A plain call of a scalar function.
+    fn function(&self, f: &mut Function) -> Option<Expr> {
+        rename_higher_order(f);
+        if let Some(planned) = aggregate(f) {
+            return Some(planned);
+        }
+        if f.over.is_some()
+            || f.filter.is_some()
+            || f.null_treatment.is_some()
+            || !f.within_group.is_empty()
+            || f.name.0.len() != 1
+        {
+            return None;
+        }
+        let name = f.name.0[0].as_ident()?.value.to_lowercase();
+        let args = match &f.args {
+            FunctionArguments::None => vec![],
+            FunctionArguments::List(list)
+                if list.duplicate_treatment.is_none() && list.clauses.is_empty() =>
+            {
+                list.args.clone()
+            }
+            _ => return None,
+        };
+        let plain = |a: FunctionArg| match a {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) if !matches!(e, Expr::Lambda(_)) => {
+                Some(e)
+            }
+            _ => None,
+        };
+        let args = args.into_iter().map(plain).collect::<Option<Vec<_>>>()?;
+        (self.is_scalar)(&name).then(|| call(&name, args))
+    }
+}
+
+impl VisitorMut for Rewriter<'_> {
+    type Break = DataFusionError;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<DataFusionError> {
+        flow(self.query(query))
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<DataFusionError> {
+        let before = self.laterals.len();
+        if let Err(e) = self.select(select) {
+            return ControlFlow::Break(e);
+        }
+        for i in before..self.laterals.len() {
+            let mut lateral = self.laterals.take(i);
+            lateral.visit(self)?;
+            self.laterals.put(i, lateral);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<DataFusionError> {
+        flow(self.expr(expr))
+    }
+}
+
+/// Functions that take a lambda under the library's names.
+fn rename_higher_order(f: &mut Function) {
+    const RENAMED: [(&str, &str); 3] = [
+        ("transform", "array_transform"),
+        ("filter", "array_filter"),
+        ("exists", "array_any_match"),
+    ];
+    let FunctionArguments::List(list) = &f.args else {
+        return;
+    };
+    let lambda = list.args.iter().any(|a| {
+        matches!(
+            a,
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Lambda(_)))
+        )
+    });
+    let name = f.name.to_string().to_lowercase();
+    if let Some((_, target)) = RENAMED.iter().find(|(spark, _)| lambda && *spark == name) {
+        f.name = ObjectName::from(vec![Ident::new(*target)]);
+    }
+}
+
+/// `SELECT *` over `JOIN … USING (k)` shows `k` first and once.
+fn using_columns_first(select: &mut Select) {
+    let constraint = |j: &Join| match &j.join_operator {
+        JoinOperator::Join(c)
+        | JoinOperator::Inner(c)
+        | JoinOperator::Left(c)
+        | JoinOperator::LeftOuter(c) => Some(c.clone()),
+        _ => None,
+    };
+    let joins = select.from.iter().flat_map(|t| &t.joins);
+    let mut columns: Vec<Ident> = vec![];
+    for c in joins.filter_map(constraint) {
+        let JoinConstraint::Using(names) = c else {
+            continue;
+        };
+        for name in names {
+            if let Some(ident) = name
+                .0
+                .last()
+                .and_then(|p| p.as_ident())
+                .filter(|i| !columns.contains(*i))
+            {
+                columns.push(ident.clone());
+            }
+        }
+    }
+    let Some(at) = select
+        .projection
+        .iter()
+        .position(|i| matches!(i, SelectItem::Wildcard(_)))
+    else {
+        return;
+    };
+    if let (SelectItem::Wildcard(options), [first, rest @ ..]) =
+        (&mut select.projection[at], columns.as_slice())
+    {
+        options.opt_except = Some(ExceptSelectItem {
+            first_element: first.clone(),
+            additional_elements: rest.to_vec(),
+        });
+        let named = columns
+            .into_iter()
+            .map(|c| SelectItem::UnnamedExpr(Expr::Identifier(c)));
+        select.projection.splice(at..at, named);
+    }
+}
+
+fn flow(result: Result<()>) -> ControlFlow<DataFusionError> {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(e) => ControlFlow::Break(e),
+    }
+}
+
+/// Marks a bare number that counts columns or rows, so that it stays what DataFusion's planner looks for.
+fn protect(expr: &mut Expr) {
+    if let Expr::Value(ValueWithSpan {
+        value: Value::Number(n, false),
+        ..
+    }) = expr
+        && n.bytes().all(|b| b.is_ascii_digit())
+    {
+        *n = format!("+{n}");
+    }
+}
+
+/// The call of a generator, if `expr` is one.
+fn generator_of(expr: &Expr) -> Option<Generator> {
+    let Expr::Function(f) = expr else { return None };
+    let name = f.name.0.last()?.as_ident()?.value.to_lowercase();
+    let (base, outer) = match name.strip_suffix("_outer") {
+        Some(base) => (base.to_owned(), true),
+        None => (name.clone(), false),
+    };
+    if !GENERATORS.contains(&name.as_str()) {
+        return None;
+    }
+    let FunctionArguments::List(list) = &f.args else {
+        return None;
+    };
+    let args = list.args.iter().map(|a| match a {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => Some(e.clone()),
+        _ => None,
+    });
+    Some(Generator {
+        name: base,
+        args: args.collect::<Option<_>>()?,
+        outer,
+        alias: None,
+        columns: vec![],
+    })
+}
+
+/// `alias.*`.
+fn wildcard_of(alias: &str) -> Result<SelectItem> {
+    let mut parser = super::parser(&format!("`{alias}`.*"))?;
+    Ok(parser.parse_select_item()?)
+}
