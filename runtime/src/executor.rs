@@ -1,5 +1,8 @@
 //! Executes the actions of the epoch protocol: all I/O of the coordinator, one action at a time, without actors.
 
+mod assign;
+mod report;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,16 +16,15 @@ use weir_state::{
 use crate::error::{Result, WeirError};
 use crate::failpoint::FailPoints;
 use crate::listener::QueryEvent;
-use crate::operator::EventTimeStats;
-use crate::progress::{QueryProgress, SinkProgress, SourceProgress, iso, rate};
+use crate::progress::iso;
 use crate::protocol::Action;
 use crate::query::QueryShared;
 use crate::sink::{CommitOutcome, SinkCommitter};
-use crate::source::{Admission, Offset, Split};
+use crate::source::{Admission, Offset};
 use crate::task::{BeginEpoch, TaskAck, TaskActor};
 use crate::topology::SharedSource;
 use crate::trigger::Trigger;
-use crate::watermark::{WatermarkTracker, merge_event_times};
+use crate::watermark::WatermarkTracker;
 
 /// Epochs between two looks for old files of the checkpoint.
 const PRUNE_EVERY: u64 = 16;
@@ -266,7 +268,11 @@ impl Executor {
                 _ => Vec::new(),
             };
             counts.push(splits.len());
-            for (actor, splits) in slot.actors.iter().zip(assign(splits, slot.actors.len())) {
+            for (actor, splits) in slot
+                .actors
+                .iter()
+                .zip(assign::assign(splits, slot.actors.len()))
+            {
                 actor.do_send(BeginEpoch {
                     epoch,
                     watermark_ms: plan.watermark_ms,
@@ -374,99 +380,6 @@ impl Executor {
         }
     }
 
-    async fn progress(&self, open: &OpenEpoch) -> QueryProgress {
-        let shared = &self.shared;
-        let total = u64::try_from(self.clock().now_ms() - self.timing.trigger_ms).unwrap_or(0);
-        let since_previous = self
-            .timing
-            .previous_trigger_ms
-            .map_or(0, |previous| self.timing.trigger_ms - previous);
-        let since_previous = u64::try_from(since_previous).unwrap_or(0);
-        let mut sources = Vec::with_capacity(self.sources.len());
-        for (index, slot) in self.sources.iter().enumerate() {
-            sources.push(
-                self.source_progress(open, index, slot, since_previous, total)
-                    .await,
-            );
-        }
-        let rows: u64 = sources.iter().map(|source| source.num_input_rows).sum();
-        QueryProgress {
-            id: shared.id(),
-            run_id: shared.run_id,
-            name: shared.config.name.clone(),
-            timestamp: iso(self.timing.trigger_ms),
-            batch_id: open.plan.epoch.0,
-            batch_duration: total,
-            duration_ms: self.durations(total),
-            event_time: event_time(open),
-            state_operators: Vec::new(),
-            sources,
-            sink: self.sink_progress(open),
-            num_input_rows: rows,
-            input_rows_per_second: rate(rows, since_previous),
-            processed_rows_per_second: rate(rows, total),
-            observed_metrics: BTreeMap::new(),
-        }
-    }
-
-    /// Whole milliseconds by phase; running the epoch is what the other phases leave of the whole.
-    fn durations(&self, total: u64) -> BTreeMap<String, u64> {
-        let mut durations: BTreeMap<String, u64> = self
-            .timing
-            .durations
-            .iter()
-            .map(|(phase, ms)| (phase.clone(), ms.round() as u64))
-            .collect();
-        let known: u64 = durations.values().sum();
-        durations.insert("addBatch".to_owned(), total.saturating_sub(known));
-        durations.insert("triggerExecution".to_owned(), total);
-        durations
-    }
-
-    async fn source_progress(
-        &self,
-        open: &OpenEpoch,
-        index: usize,
-        slot: &SourceSlot,
-        since: u64,
-        total: u64,
-    ) -> SourceProgress {
-        let acks = || open.acks.iter().filter(|ack| ack.id.task == slot.task);
-        let rows: u64 = acks().map(|ack| ack.rows).sum();
-        let bad: u64 = acks().map(|ack| ack.bad_records).sum();
-        let range = open.plan.source(&slot.uid);
-        let newest = slot.source.lock().await.newest();
-        let text = |value: &Value| offset(value).map(ToString::to_string);
-        let splits = open.splits.get(index).copied().unwrap_or(0);
-        SourceProgress {
-            description: slot.description.clone(),
-            start_offset: range.and_then(|range| range.start.as_ref()).and_then(text),
-            end_offset: range.and_then(|range| text(&range.end)),
-            latest_offset: newest.as_ref().and_then(text),
-            num_input_rows: rows,
-            input_rows_per_second: rate(rows, since),
-            processed_rows_per_second: rate(rows, total),
-            metrics: BTreeMap::from([
-                ("badRecords".to_owned(), bad.to_string()),
-                ("splits".to_owned(), splits.to_string()),
-            ]),
-        }
-    }
-
-    fn sink_progress(&self, open: &OpenEpoch) -> SinkProgress {
-        let slot = self.sinks.first();
-        SinkProgress {
-            description: slot
-                .map(|slot| slot.description.clone())
-                .unwrap_or_default(),
-            num_output_rows: slot.map_or(0, |slot| written(&open.acks, slot.task)),
-            metrics: slot
-                .map(|slot| ("delivery".to_owned(), slot.delivery.clone()))
-                .into_iter()
-                .collect(),
-        }
-    }
-
     /// Nothing has arrived for a while.
     pub(crate) fn announce_idle(&self) {
         let timestamp = iso(self.clock().now_ms());
@@ -527,81 +440,4 @@ fn snapshots(acks: &[TaskAck]) -> BTreeMap<String, Vec<SnapshotRef>> {
         references.sort_by_key(|reference| reference.subtask);
     }
     snapshots
-}
-
-fn event_time(open: &OpenEpoch) -> BTreeMap<String, String> {
-    let merged = open
-        .acks
-        .iter()
-        .flat_map(|ack| &ack.event_times)
-        .map(|(_, stats)| *stats)
-        .reduce(merge_event_times);
-    let mut fields = BTreeMap::new();
-    let defines_watermark = merged.is_some() || open.plan.watermark_ms > 0;
-    if defines_watermark {
-        fields.insert("watermark".to_owned(), iso(open.plan.watermark_ms));
-    }
-    if let Some(EventTimeStats {
-        min_ms,
-        max_ms,
-        sum_ms,
-        count,
-        ..
-    }) = merged
-    {
-        fields.insert("min".to_owned(), iso(min_ms));
-        fields.insert("max".to_owned(), iso(max_ms));
-        fields.insert("avg".to_owned(), iso((sum_ms / count.max(1) as f64) as i64));
-    }
-    fields
-}
-
-/// Spreads splits over subtasks so that the heaviest subtask is as light as a greedy choice makes it; deterministic, and each
-/// subtask reads its splits in the order of the plan.
-fn assign(splits: Vec<Split>, subtasks: usize) -> Vec<Vec<(u32, Split)>> {
-    let mut by_weight: Vec<(u32, Split)> = (0_u32..).zip(splits).collect();
-    by_weight.sort_by_key(|(index, split)| (std::cmp::Reverse(split.weight), *index));
-    let mut load = vec![0_u64; subtasks];
-    let mut assigned = vec![Vec::new(); subtasks];
-    for (index, split) in by_weight {
-        let lightest = (0..subtasks)
-            .min_by_key(|subtask| (load[*subtask], *subtask))
-            .unwrap_or(0);
-        load[lightest] += split.weight.max(1);
-        assigned[lightest].push((index, split));
-    }
-    for splits in &mut assigned {
-        splits.sort_by_key(|(index, _)| *index);
-    }
-    assigned
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn split(weight: u64) -> Split {
-        Split {
-            name: format!("s{weight}"),
-            payload: Value::Null,
-            weight,
-        }
-    }
-
-    #[test]
-    fn splits_are_spread_by_weight_and_read_in_plan_order() {
-        let assigned = assign(vec![split(5), split(1), split(4), split(2)], 2);
-        let weights: Vec<Vec<u64>> = assigned
-            .iter()
-            .map(|splits| splits.iter().map(|(_, s)| s.weight).collect())
-            .collect();
-        assert_eq!(weights, [vec![5, 1], vec![4, 2]]);
-    }
-
-    #[test]
-    fn every_split_is_assigned_once_also_with_more_subtasks_than_splits() {
-        let assigned = assign(vec![split(1)], 3);
-        assert_eq!(assigned.iter().map(Vec::len).sum::<usize>(), 1);
-        assert_eq!(assigned.len(), 3);
-    }
 }

@@ -1,5 +1,7 @@
 //! One generation: everything that runs between two restarts, built from a topology and its newest manifest.
 
+mod wiring;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +12,15 @@ use weir_state::{CheckpointLocation, CheckpointLog, Epoch, Manifest, Plan, Snaps
 
 use crate::chain::Chain;
 use crate::coordinator::{Coordinator, GenerationEnd, Wake};
-use crate::edge::{EdgeReceiver, edge};
 use crate::error::{Fault, Result, WeirError};
 use crate::executor::{Executor, SinkSlot, SourceSlot};
 use crate::layout::{Layout, Role, TaskLayout};
-use crate::partitioner::{Partitioner, Partitioning};
 use crate::protocol::{Protocol, SubtaskId};
 use crate::query::QueryShared;
 use crate::sink::{Sink, SinkContext};
 use crate::source::{SourceContext, WakeHandle};
 use crate::task::inputs::{Input, Inputs};
-use crate::task::outputs::{Output, Outputs};
+use crate::task::outputs::Outputs;
 use crate::task::reader::ReaderThread;
 use crate::task::{
     Finish, Kill, Task, TaskActor, TaskEnv, chain::ChainTask, sink::SinkTask, source::SourceTask,
@@ -205,13 +205,6 @@ struct Builder<'a> {
     actors: BTreeMap<SubtaskId, Addr<TaskActor>>,
     alive_token: mpsc::Sender<()>,
     alive: mpsc::Receiver<()>,
-}
-
-/// Edges of a layout, as the two sides take them.
-#[derive(Default)]
-struct Wiring {
-    inputs: BTreeMap<SubtaskId, Vec<Input>>,
-    outputs: BTreeMap<SubtaskId, Vec<Output>>,
 }
 
 impl<'a> Builder<'a> {
@@ -448,64 +441,5 @@ impl<'a> Builder<'a> {
             }
         }
         Ok(chain)
-    }
-
-    fn wire(&self) -> Result<Wiring> {
-        let mut wiring = Wiring::default();
-        for (to, layout) in self.layout.tasks.iter().enumerate() {
-            for (index, link) in layout.inputs.iter().enumerate() {
-                for subtask in 0..self.layout.tasks[link.from].parallelism {
-                    let from = SubtaskId {
-                        task: link.from,
-                        subtask,
-                    };
-                    let senders =
-                        self.edges(from, to, &link.partitioning, index, &mut wiring.inputs);
-                    let schema =
-                        &self.topology.nodes[self.layout.tasks[link.from].last_node].schema;
-                    let partitioner =
-                        Partitioner::new(&link.partitioning, schema, subtask, layout.parallelism)?;
-                    wiring.outputs.entry(from).or_default().push(Output {
-                        partitioner,
-                        senders,
-                    });
-                }
-            }
-        }
-        Ok(wiring)
-    }
-
-    fn edges(
-        &self,
-        from: SubtaskId,
-        to: usize,
-        partitioning: &Partitioning,
-        index: usize,
-        inputs: &mut BTreeMap<SubtaskId, Vec<Input>>,
-    ) -> Vec<Option<crate::edge::EdgeSender>> {
-        let target = &self.layout.tasks[to];
-        let source = &self.layout.tasks[from.task];
-        let mut senders = Vec::with_capacity(target.parallelism);
-        for subtask in 0..target.parallelism {
-            if *partitioning == Partitioning::Forward && subtask != from.subtask {
-                senders.push(None);
-                continue;
-            }
-            let (sender, receiver): (_, EdgeReceiver) = edge(
-                self.shared.config.edge_budget,
-                Arc::clone(&self.shared.config.clock),
-            );
-            let name = format!(
-                "{}[{}] -> {}[{subtask}]",
-                source.uid, from.subtask, target.uid
-            );
-            self.shared.metrics.add_edge(name, receiver.metrics());
-            inputs
-                .entry(SubtaskId { task: to, subtask })
-                .or_default()
-                .push(Input { receiver, index });
-            senders.push(Some(sender));
-        }
-        senders
     }
 }

@@ -32,7 +32,10 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
 
 /// An absolute path as a URI.
 pub(crate) fn from_path(path: &Path) -> String {
-    format!("file://{}", percent_encode(path.as_os_str().as_encoded_bytes(), PATH))
+    format!(
+        "file://{}",
+        percent_encode(path.as_os_str().as_encoded_bytes(), PATH)
+    )
 }
 
 /// The path of a `file:` URI, in any of the forms `file:///a`, `file:/a`; `None` if it is none.
@@ -65,16 +68,20 @@ pub(crate) fn local_path(what: &str, text: &str) -> Result<PathBuf> {
         return Err(WeirError::config(format!("{what} has no path")));
     }
     if text.starts_with("file:/") {
-        return to_path(text)
-            .ok_or_else(|| WeirError::config(format!("{what} has the path '{text}', which is no valid file URI")));
+        return to_path(text).ok_or_else(|| {
+            WeirError::config(format!(
+                "{what} has the path '{text}', which is no valid file URI"
+            ))
+        });
     }
     match text.split_once("://") {
         Some((scheme, _)) if !scheme.contains('/') => Err(WeirError::config(format!(
             "{what} has the path '{text}', but reads and writes only the local disk: \
              scheme '{scheme}' is not allowed, allowed are plain paths and file:///…"
         ))),
-        _ => std::path::absolute(text)
-            .map_err(|error| WeirError::external(format!("cannot resolve path '{text}'")).with_source(error)),
+        _ => std::path::absolute(text).map_err(|error| {
+            WeirError::external(format!("cannot resolve path '{text}'")).with_source(error)
+        }),
     }
 }
 
@@ -86,7 +93,10 @@ mod tests {
     fn uri_encodes_each_special_character_once_and_comes_back() {
         let path = Path::new("/d/a b[1]%25#x?y/città:é&=+");
         let uri = from_path(path);
-        assert_eq!(uri, "file:///d/a%20b%5B1%5D%2525%23x%3Fy/citt%C3%A0:%C3%A9&=+");
+        assert_eq!(
+            uri,
+            "file:///d/a%20b%5B1%5D%2525%23x%3Fy/citt%C3%A0:%C3%A9&=+"
+        );
         assert_eq!(to_path(&uri).as_deref(), Some(path));
         assert_eq!(to_path("file:/d/x").as_deref(), Some(Path::new("/d/x")));
         assert_eq!(to_path("s3://d/x"), None);
@@ -97,6 +107,9 @@ mod tests {
         let error = local_path("the file sink", "s3://bucket/x").expect_err("not local");
         assert!(error.message().contains("'s3'"), "{error}");
         assert!(local_path("x", "").is_err());
-        assert_eq!(local_path("x", "/a/b:c//d").expect("plain").as_path(), Path::new("/a/b:c/d"));
+        assert_eq!(
+            local_path("x", "/a/b:c//d").expect("plain").as_path(),
+            Path::new("/a/b:c/d")
+        );
     }
 }

@@ -9,7 +9,8 @@ use super::FileSink;
 use super::config::FileSinkConfig;
 use crate::file::decode::parse::Zone;
 use crate::file::encode::{
-    CsvWriteOptions, JsonWriteOptions, ParquetCompression, ParquetWriteOptions, TextWriteOptions, WriteFormat,
+    CsvWriteOptions, JsonWriteOptions, ParquetCompression, ParquetWriteOptions, TextWriteOptions,
+    WriteFormat,
 };
 
 /// A sink of Parquet files.
@@ -70,7 +71,10 @@ pub struct FileSinkBuilder<F> {
 impl<F: SinkFormat> FileSinkBuilder<F> {
     /// A sink into this directory.
     pub fn new(path: impl Into<String>) -> Self {
-        Self { config: FileSinkConfig::new(path, F::default().into_format()), format: PhantomData }
+        Self {
+            config: FileSinkConfig::new(path, F::default().into_format()),
+            format: PhantomData,
+        }
     }
 
     /// Columns whose values become directories `column=value`.

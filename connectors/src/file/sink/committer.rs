@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Deserialize;
-use weir_runtime::{Clock, CommitOutcome, Committable, Epoch, FailPoints, Result, SinkCommitter, SinkContext, WeirError};
+use weir_runtime::{
+    Clock, CommitOutcome, Committable, Epoch, FailPoints, Result, SinkCommitter, SinkContext,
+    WeirError,
+};
 
 use super::manifest::{Line, Owner};
 use super::manifest_log::{Added, ManifestLog};
@@ -52,7 +55,11 @@ impl FileSinkCommitter {
         for part in prepared {
             let dir = self.staging.epoch_dir(epoch, part.generation);
             let files = part.files.iter().cloned();
-            moves.extend(files.map(|file| Move { from: dir.join(&file.path), to: self.root.join(&file.path), file }));
+            moves.extend(files.map(|file| Move {
+                from: dir.join(&file.path),
+                to: self.root.join(&file.path),
+                file,
+            }));
         }
         moves.sort_by(|a, b| a.to.cmp(&b.to));
         moves
@@ -60,7 +67,14 @@ impl FileSinkCommitter {
 
     /// Gives the files their final names, durably.
     async fn publish(&self, epoch: Epoch, prepared: &[Prepared], moves: &[Move]) -> Result<()> {
-        let intent_dir = self.staging.epoch_dir(epoch, prepared.iter().map(|part| part.generation).max().unwrap_or_default());
+        let intent_dir = self.staging.epoch_dir(
+            epoch,
+            prepared
+                .iter()
+                .map(|part| part.generation)
+                .max()
+                .unwrap_or_default(),
+        );
         let names: Vec<String> = moves.iter().map(|entry| entry.file.path.clone()).collect();
         self.failpoints.hit("file-sink:intent:before")?;
         self.staging.write_intent(&intent_dir, &names).await?;
@@ -80,7 +94,11 @@ impl FileSinkCommitter {
     }
 
     fn discard(&self, epoch: Epoch, prepared: &[Prepared]) -> Result<()> {
-        for generation in prepared.iter().map(|part| part.generation).collect::<BTreeSet<_>>() {
+        for generation in prepared
+            .iter()
+            .map(|part| part.generation)
+            .collect::<BTreeSet<_>>()
+        {
             staging::remove_dir(&self.staging.epoch_dir(epoch, generation))?;
         }
         Ok(())
@@ -112,7 +130,11 @@ impl Move {
 
 #[async_trait]
 impl SinkCommitter for FileSinkCommitter {
-    async fn commit(&mut self, epoch: Epoch, committables: Vec<Committable>) -> Result<CommitOutcome> {
+    async fn commit(
+        &mut self,
+        epoch: Epoch,
+        committables: Vec<Committable>,
+    ) -> Result<CommitOutcome> {
         let prepared = committables.iter().map(parse).collect::<Result<Vec<_>>>()?;
         self.failpoints.hit("file-sink:commit")?;
         if self.manifest.holds(epoch)? {
@@ -126,10 +148,21 @@ impl SinkCommitter for FileSinkCommitter {
         self.publish(epoch, &prepared, &moves).await?;
         let lines: Vec<Line> = moves
             .iter()
-            .map(|entry| Line::add(&entry.to, entry.file.size, entry.file.modified_ms, &self.owner, epoch))
+            .map(|entry| {
+                Line::add(
+                    &entry.to,
+                    entry.file.size,
+                    entry.file.modified_ms,
+                    &self.owner,
+                    epoch,
+                )
+            })
             .collect();
         self.failpoints.hit("file-sink:manifest:before")?;
-        let added = self.manifest.add(epoch, &lines, self.clock.now_ms()).await?;
+        let added = self
+            .manifest
+            .add(epoch, &lines, self.clock.now_ms())
+            .await?;
         self.failpoints.hit("file-sink:manifest:after")?;
         if added == Added::Before {
             Self::withdraw(&moves)?;
@@ -144,6 +177,10 @@ impl SinkCommitter for FileSinkCommitter {
 }
 
 fn parse(committable: &Committable) -> Result<Prepared> {
-    Prepared::deserialize(committable)
-        .map_err(|error| WeirError::internal(format!("committable {committable} is not one of a file sink")).with_source(error))
+    Prepared::deserialize(committable).map_err(|error| {
+        WeirError::internal(format!(
+            "committable {committable} is not one of a file sink"
+        ))
+        .with_source(error)
+    })
 }

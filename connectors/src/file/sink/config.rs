@@ -68,13 +68,23 @@ impl FileSinkConfig {
             ))
             .with_condition("DATA_SOURCE_NOT_FOUND"));
         };
-        let given = Options::check(&format!("the file sink of format '{name}'"), options, &known)?;
+        let given = Options::check(
+            &format!("the file sink of format '{name}'"),
+            options,
+            &known,
+        )?;
         given.check_path(path)?;
         let time_zone = given.time_zone()?;
         let format = WriteFormat::from_options(&name, options, time_zone)
             .map_err(|error| WeirError::config(error.to_string()).with_source(error))?;
-        let limit = |name| given.natural(name).map(|limit| limit.filter(|limit| *limit > 0));
-        let open_files = given.positive("maxOpenFiles")?.map(|files| usize::try_from(files).unwrap_or(usize::MAX));
+        let limit = |name| {
+            given
+                .natural(name)
+                .map(|limit| limit.filter(|limit| *limit > 0))
+        };
+        let open_files = given
+            .positive("maxOpenFiles")?
+            .map(|files| usize::try_from(files).unwrap_or(usize::MAX));
         let config = Self {
             path: path.to_owned(),
             format,
@@ -100,7 +110,11 @@ impl FileSinkConfig {
             ("maxOpenFiles", self.max_open_files == 0),
         ];
         match limits.iter().find(|(_, is_zero)| *is_zero) {
-            Some((name, _)) => Err(WeirError::invalid_option(name, "0", "a whole number above 0")),
+            Some((name, _)) => Err(WeirError::invalid_option(
+                name,
+                "0",
+                "a whole number above 0",
+            )),
             None => Ok(()),
         }
     }

@@ -21,7 +21,8 @@ pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         if needs_escape(c) {
-            write!(escaped, "%{:02X}", u32::from(c)).expect("invariant: writing to a string cannot fail");
+            write!(escaped, "%{:02X}", u32::from(c))
+                .expect("invariant: writing to a string cannot fail");
         } else {
             escaped.push(c);
         }
@@ -44,7 +45,9 @@ pub(crate) fn unescape(text: &str) -> String {
     let mut rest = text;
     while let Some(at) = rest.find('%') {
         plain.push_str(&rest[..at]);
-        let code = rest.get(at + 1..at + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let code = rest
+            .get(at + 1..at + 3)
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
         match code {
             Some(code) => {
                 plain.push(char::from(code));
@@ -85,7 +88,17 @@ mod tests {
 
     #[test]
     fn escape_and_unescape_are_inverse() {
-        for text in ["", "plain", "100%", "%2F", "%", "a%zz", "\u{0}\u{1f}", "é漢字", "{[]}^'\"\\?*#"] {
+        for text in [
+            "",
+            "plain",
+            "100%",
+            "%2F",
+            "%",
+            "a%zz",
+            "\u{0}\u{1f}",
+            "é漢字",
+            "{[]}^'\"\\?*#",
+        ] {
             assert_eq!(unescape(&escape(text)), text);
         }
     }

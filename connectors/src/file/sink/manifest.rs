@@ -54,7 +54,13 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn add(path: &Path, size: u64, modified_ms: i64, owner: &Owner, epoch: Epoch) -> Self {
+    pub(super) fn add(
+        path: &Path,
+        size: u64,
+        modified_ms: i64,
+        owner: &Owner,
+        epoch: Epoch,
+    ) -> Self {
         Self {
             path: uri::from_path(path),
             size,
@@ -78,7 +84,11 @@ impl Line {
 
     /// What tells the epochs of all owners apart.
     pub(super) fn origin(&self) -> Option<(&str, &str, u64)> {
-        Some((self.query_id.as_deref()?, self.sink_id.as_deref()?, self.epoch?))
+        Some((
+            self.query_id.as_deref()?,
+            self.sink_id.as_deref()?,
+            self.epoch?,
+        ))
     }
 
     pub(super) fn modified_ms(&self) -> i64 {
@@ -87,7 +97,9 @@ impl Line {
 
     /// Name of the data file without its directory; unique, because it holds a uuid.
     pub(super) fn file_name(&self) -> Option<String> {
-        uri::to_path(&self.path)?.file_name().map(|name| name.to_string_lossy().into_owned())
+        uri::to_path(&self.path)?
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
     }
 }
 
@@ -103,14 +115,24 @@ impl Numbers {
     pub(super) fn list(dir: &Path) -> Result<Option<Self>> {
         let entries = match fs::read_dir(dir) {
             Ok(entries) => entries,
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(None);
+            }
             Err(error) => return Err(read_error(dir, error)),
         };
         let mut numbers = Self::default();
         for entry in entries {
             let name = entry.map_err(|error| read_error(dir, error))?.file_name();
             let name = name.to_string_lossy();
-            match (Epoch::from_file_name(&name), name.strip_suffix(COMPACT).and_then(Epoch::from_file_name)) {
+            match (
+                Epoch::from_file_name(&name),
+                name.strip_suffix(COMPACT).and_then(Epoch::from_file_name),
+            ) {
                 (Some(number), _) => drop(numbers.small.insert(number.0)),
                 (_, Some(number)) => drop(numbers.compact.insert(number.0)),
                 _ => {}
@@ -121,7 +143,10 @@ impl Numbers {
 
     /// Number of the next file.
     pub(super) fn next(&self) -> u64 {
-        self.small.last().max(self.compact.last()).map_or(0, |newest| newest + 1)
+        self.small
+            .last()
+            .max(self.compact.last())
+            .map_or(0, |newest| newest + 1)
     }
 
     /// Notes a file that was written.
@@ -162,10 +187,16 @@ impl Numbers {
     /// If one is missing.
     pub(super) fn names(&self, dir: &Path) -> Result<Vec<String>> {
         let base = self.compact.last().copied();
-        let mut names: Vec<String> = base.map(|number| format!("{number}{COMPACT}")).into_iter().collect();
+        let mut names: Vec<String> = base
+            .map(|number| format!("{number}{COMPACT}"))
+            .into_iter()
+            .collect();
         for number in base.map_or(0, |base| base + 1)..self.next() {
             if !self.small.contains(&number) {
-                return Err(damaged(&dir.join(number.to_string()), "it is missing, but later ones are there"));
+                return Err(damaged(
+                    &dir.join(number.to_string()),
+                    "it is missing, but later ones are there",
+                ));
             }
             names.push(number.to_string());
         }
@@ -175,16 +206,25 @@ impl Numbers {
     /// Names of files nobody reads once the newest compact file is there; those since the compact file before are kept for
     /// readers that listed the directory a moment ago.
     pub(super) fn obsolete(&self) -> Vec<String> {
-        let Some(keep_from) = self.compact.iter().rev().nth(1) else { return Vec::new() };
+        let Some(keep_from) = self.compact.iter().rev().nth(1) else {
+            return Vec::new();
+        };
         let small = self.small.range(..keep_from).map(u64::to_string);
-        let compact = self.compact.range(..keep_from).map(|number| format!("{number}{COMPACT}"));
+        let compact = self
+            .compact
+            .range(..keep_from)
+            .map(|number| format!("{number}{COMPACT}"));
         small.chain(compact).collect()
     }
 }
 
 /// Name of the file of this number.
 pub(super) fn file_name(number: u64, is_compact: bool) -> String {
-    if is_compact { format!("{number}{COMPACT}") } else { number.to_string() }
+    if is_compact {
+        format!("{number}{COMPACT}")
+    } else {
+        number.to_string()
+    }
 }
 
 /// Spark's rule for a directory with a single compact file: an interval that puts a compact file there.
@@ -192,7 +232,9 @@ fn derive_interval(files: u64) -> u64 {
     if files <= COMPACT_INTERVAL || COMPACT_INTERVAL >= files / 2 {
         return files;
     }
-    (COMPACT_INTERVAL..=files / 2).find(|interval| files.is_multiple_of(*interval)).unwrap_or(files)
+    (COMPACT_INTERVAL..=files / 2)
+        .find(|interval| files.is_multiple_of(*interval))
+        .unwrap_or(files)
 }
 
 /// The lines of one file, without the header.
@@ -201,7 +243,10 @@ pub(super) fn read_body(dir: &Path, name: &str) -> Result<String> {
     let text = fs::read_to_string(&path).map_err(|error| read_error(&path, error))?;
     let (header, body) = text.split_once('\n').unwrap_or((text.as_str(), ""));
     if header.trim_end() != HEADER {
-        return Err(damaged(&path, &format!("its first line is '{header}', it must be '{HEADER}'")));
+        return Err(damaged(
+            &path,
+            &format!("its first line is '{header}', it must be '{HEADER}'"),
+        ));
     }
     Ok(body.to_owned())
 }
@@ -210,7 +255,10 @@ pub(super) fn read_body(dir: &Path, name: &str) -> Result<String> {
 pub(super) fn parse(path: &Path, body: &str) -> Result<Vec<Line>> {
     let lines = body.lines().filter(|line| !line.is_empty());
     lines
-        .map(|line| serde_json::from_str(line).map_err(|error| damaged(path, &error.to_string()).with_source(error)))
+        .map(|line| {
+            serde_json::from_str(line)
+                .map_err(|error| damaged(path, &error.to_string()).with_source(error))
+        })
         .collect()
 }
 
@@ -229,15 +277,18 @@ pub(super) fn encode(carried: &str, lines: &[Line]) -> Result<String> {
 }
 
 pub(super) fn line_text(line: &Line) -> Result<String> {
-    serde_json::to_string(line)
-        .map_err(|error| WeirError::internal("a manifest line cannot be written as JSON").with_source(error))
+    serde_json::to_string(line).map_err(|error| {
+        WeirError::internal("a manifest line cannot be written as JSON").with_source(error)
+    })
 }
 
 /// All lines of a manifest directory; `None` if it does not exist. A compaction meanwhile is no error.
 pub(super) fn read_all(dir: &Path) -> Result<Option<Vec<Line>>> {
     let mut tries = 3;
     loop {
-        let Some(numbers) = Numbers::list(dir)? else { return Ok(None) };
+        let Some(numbers) = Numbers::list(dir)? else {
+            return Ok(None);
+        };
         let read = read_numbers(dir, &numbers);
         tries -= 1;
         match read {
@@ -268,16 +319,34 @@ pub fn committed_files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
 
 /// As [`committed_files`], with size and time of modification.
 pub(crate) fn committed_entries(dir: &Path) -> Result<Option<Vec<FoundFile>>> {
-    let Some(lines) = read_all(&dir.join(DIR))? else { return Ok(None) };
+    let Some(lines) = read_all(&dir.join(DIR))? else {
+        return Ok(None);
+    };
     let dir = std::path::absolute(dir).map_err(|error| read_error(dir, error))?;
-    let deleted: BTreeSet<&str> =
-        lines.iter().filter(|line| line.action == "delete").map(|line| line.path.as_str()).collect();
+    let deleted: BTreeSet<&str> = lines
+        .iter()
+        .filter(|line| line.action == "delete")
+        .map(|line| line.path.as_str())
+        .collect();
     let mut files = Vec::new();
-    for line in lines.iter().filter(|line| line.action == "add" && !deleted.contains(line.path.as_str())) {
+    for line in lines
+        .iter()
+        .filter(|line| line.action == "add" && !deleted.contains(line.path.as_str()))
+    {
         let Some(path) = uri::to_path(&line.path) else {
-            return Err(damaged(&dir.join(DIR), &format!("it names '{}', which is no file of the local disk", line.path)));
+            return Err(damaged(
+                &dir.join(DIR),
+                &format!(
+                    "it names '{}', which is no file of the local disk",
+                    line.path
+                ),
+            ));
         };
-        files.push(FoundFile { path: relocate(&dir, path), mtime_ms: line.modification_time, size: line.size });
+        files.push(FoundFile {
+            path: relocate(&dir, path),
+            mtime_ms: line.modification_time,
+            size: line.size,
+        });
     }
     Ok(Some(files))
 }
@@ -288,8 +357,12 @@ fn relocate(dir: &Path, path: PathBuf) -> PathBuf {
         return path;
     }
     let parts: Vec<_> = path.components().collect();
-    let moved = (1..=parts.len()).map(|depth| dir.join(parts[parts.len() - depth..].iter().collect::<PathBuf>()));
-    moved.into_iter().find(|candidate| candidate.starts_with(dir) && candidate.is_file()).unwrap_or(path)
+    let moved = (1..=parts.len())
+        .map(|depth| dir.join(parts[parts.len() - depth..].iter().collect::<PathBuf>()));
+    moved
+        .into_iter()
+        .find(|candidate| candidate.starts_with(dir) && candidate.is_file())
+        .unwrap_or(path)
 }
 
 fn damaged(path: &Path, reason: &str) -> WeirError {

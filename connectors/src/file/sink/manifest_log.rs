@@ -37,10 +37,20 @@ impl ManifestLog {
     pub(super) fn open(root: &Path, owner: Owner, retention: Option<Duration>) -> Result<Self> {
         let dir = root.join(manifest::DIR);
         let text = dir.to_str().ok_or_else(|| {
-            WeirError::config(format!("path '{}' of the file sink is not valid unicode", root.display()))
+            WeirError::config(format!(
+                "path '{}' of the file sink is not valid unicode",
+                root.display()
+            ))
         })?;
         let location = CheckpointLocation::open(text)?;
-        let mut log = Self { location, dir, owner, numbers: Numbers::default(), newest: None, retention };
+        let mut log = Self {
+            location,
+            dir,
+            owner,
+            numbers: Numbers::default(),
+            newest: None,
+            retention,
+        };
         log.reload()?;
         Ok(log)
     }
@@ -48,7 +58,10 @@ impl ManifestLog {
     fn reload(&mut self) -> Result<()> {
         self.numbers = Numbers::list(&self.dir)?.unwrap_or_default();
         let lines = manifest::read_all(&self.dir)?.unwrap_or_default();
-        self.newest = lines.iter().filter_map(|line| line.epoch_of(&self.owner)).max();
+        self.newest = lines
+            .iter()
+            .filter_map(|line| line.epoch_of(&self.owner))
+            .max();
         Ok(())
     }
 
@@ -76,9 +89,17 @@ impl ManifestLog {
             }
             let number = self.numbers.next();
             let is_compact = self.numbers.is_compact(number);
-            let carried = if is_compact { self.carried(now_ms)? } else { String::new() };
+            let carried = if is_compact {
+                self.carried(now_ms)?
+            } else {
+                String::new()
+            };
             let name = manifest::file_name(number, is_compact);
-            match self.location.create(&name, manifest::encode(&carried, lines)?).await? {
+            match self
+                .location
+                .create(&name, manifest::encode(&carried, lines)?)
+                .await?
+            {
                 CreateOutcome::AlreadyExists => self.reload()?,
                 CreateOutcome::Created => {
                     self.numbers.insert(number, is_compact);
@@ -112,7 +133,8 @@ impl ManifestLog {
     /// Leaves out what is too old, but never the newest epoch of a query: it says which epochs are committed.
     fn retained(&self, carried: &str, retention: Duration, now_ms: i64) -> Result<String> {
         let lines = manifest::parse(&self.dir, carried)?;
-        let oldest_ms = now_ms.saturating_sub(i64::try_from(retention.as_millis()).unwrap_or(i64::MAX));
+        let oldest_ms =
+            now_ms.saturating_sub(i64::try_from(retention.as_millis()).unwrap_or(i64::MAX));
         let mut newest = std::collections::BTreeMap::new();
         for (query, sink, epoch) in lines.iter().filter_map(Line::origin) {
             let known = newest.entry((query, sink)).or_insert(epoch);
@@ -120,7 +142,9 @@ impl ManifestLog {
         }
         let mut kept = String::new();
         for line in &lines {
-            let is_newest = line.origin().is_some_and(|(query, sink, epoch)| newest.get(&(query, sink)) == Some(&epoch));
+            let is_newest = line
+                .origin()
+                .is_some_and(|(query, sink, epoch)| newest.get(&(query, sink)) == Some(&epoch));
             if is_newest || line.modified_ms() >= oldest_ms {
                 kept.push_str(&manifest::line_text(line)?);
                 kept.push('\n');

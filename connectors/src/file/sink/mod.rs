@@ -27,7 +27,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use weir_runtime::{
-    Delivery, Fingerprint, OutputMode, Result, Sink, SinkCommitter, SinkContext, SinkWriter, WeirError,
+    Delivery, Fingerprint, OutputMode, Result, Sink, SinkCommitter, SinkContext, SinkWriter,
+    WeirError,
 };
 
 pub use builder::{CsvSink, FileSinkBuilder, JsonSink, ParquetSink, SinkFormat, TextSink};
@@ -54,7 +55,10 @@ impl FileSink {
     /// If a setting is not allowed or the path is not on the local disk.
     pub fn new(config: FileSinkConfig) -> Result<Self> {
         config.validate()?;
-        Ok(Self { root: uri::local_path("the file sink", &config.path)?, config: Arc::new(config) })
+        Ok(Self {
+            root: uri::local_path("the file sink", &config.path)?,
+            config: Arc::new(config),
+        })
     }
 
     /// What the sink was told.
@@ -68,7 +72,10 @@ impl FileSink {
     }
 
     fn owner(context: &SinkContext) -> Owner {
-        Owner { query_id: context.query_id, sink: context.uid.clone() }
+        Owner {
+            query_id: context.query_id,
+            sink: context.uid.clone(),
+        }
     }
 
     fn staging(&self, context: &SinkContext) -> Staging {
@@ -77,9 +84,15 @@ impl FileSink {
 
     /// Refuses rows the format cannot hold before the first of them is there.
     fn check_schema(&self, context: &SinkContext) -> Result<()> {
-        let partitioner = Partitioner::new(&context.schema, &self.config.partition_by, self.config.time_zone)?;
+        let partitioner = Partitioner::new(
+            &context.schema,
+            &self.config.partition_by,
+            self.config.time_zone,
+        )?;
         let schema = Arc::clone(partitioner.file_schema());
-        new_writer(&self.config.format, schema, Box::new(std::io::sink())).map(|_| ()).map_err(writer::encode_error)
+        new_writer(&self.config.format, schema, Box::new(std::io::sink()))
+            .map(|_| ())
+            .map_err(writer::encode_error)
     }
 
     /// The directory, made if it is not there.
@@ -90,7 +103,8 @@ impl FileSink {
                 self.root.display()
             )));
         }
-        fs::create_dir_all(&self.root).map_err(|error| staging::io_error("make directory", &self.root, error))?;
+        fs::create_dir_all(&self.root)
+            .map_err(|error| staging::io_error("make directory", &self.root, error))?;
         let has_manifest = self.root.join(manifest::DIR).exists();
         if !has_manifest && has_visible_entries(&self.root)? {
             tracing::warn!(
@@ -105,7 +119,9 @@ impl FileSink {
 fn has_visible_entries(dir: &Path) -> Result<bool> {
     let entries = fs::read_dir(dir).map_err(|error| staging::io_error("list", dir, error))?;
     for entry in entries {
-        let name = entry.map_err(|error| staging::io_error("list", dir, error))?.file_name();
+        let name = entry
+            .map_err(|error| staging::io_error("list", dir, error))?
+            .file_name();
         if !name.to_string_lossy().starts_with(['_', '.']) {
             return Ok(true);
         }
@@ -134,15 +150,30 @@ impl Sink for FileSink {
     async fn open(&self, context: &SinkContext) -> Result<()> {
         self.check_schema(context)?;
         self.check_directory()?;
-        recovery::clean(&self.root, &self.staging(context), context.generation, &context.failpoints)
+        recovery::clean(
+            &self.root,
+            &self.staging(context),
+            context.generation,
+            &context.failpoints,
+        )
     }
 
     fn writer(&self, context: &SinkContext, subtask: usize) -> Result<Box<dyn SinkWriter>> {
-        Ok(Box::new(FileSinkWriter::new(Arc::clone(&self.config), self.staging(context), context, subtask)?))
+        Ok(Box::new(FileSinkWriter::new(
+            Arc::clone(&self.config),
+            self.staging(context),
+            context,
+            subtask,
+        )?))
     }
 
     fn committer(&self, context: &SinkContext) -> Result<Box<dyn SinkCommitter>> {
         let retention = self.config.retention;
-        Ok(Box::new(FileSinkCommitter::new(&self.root, Self::owner(context), retention, context)?))
+        Ok(Box::new(FileSinkCommitter::new(
+            &self.root,
+            Self::owner(context),
+            retention,
+            context,
+        )?))
     }
 }

@@ -48,11 +48,15 @@ impl Partitioner {
             let index = find(schema, name)?;
             check_type(schema.field(index))?;
             if columns.contains(&index) {
-                return Err(WeirError::config(format!("partition column '{name}' is named twice")));
+                return Err(WeirError::config(format!(
+                    "partition column '{name}' is named twice"
+                )));
             }
             columns.push(index);
         }
-        let data: Vec<usize> = (0..schema.fields().len()).filter(|index| !columns.contains(index)).collect();
+        let data: Vec<usize> = (0..schema.fields().len())
+            .filter(|index| !columns.contains(index))
+            .collect();
         if data.is_empty() && !columns.is_empty() {
             return Err(WeirError::plan(format!(
                 "cannot use all columns for partition columns: no column is left for the files, the rows have {}",
@@ -60,7 +64,10 @@ impl Partitioner {
             ))
             .with_condition("ALL_PARTITION_COLUMNS_NOT_ALLOWED"));
         }
-        let fields = columns.iter().map(|index| SortField::new(schema.field(*index).data_type().clone())).collect();
+        let fields = columns
+            .iter()
+            .map(|index| SortField::new(schema.field(*index).data_type().clone()))
+            .collect();
         Ok(Self {
             file_schema: Arc::new(schema.project(&data)?),
             schema: Arc::clone(schema),
@@ -82,7 +89,10 @@ impl Partitioner {
     /// If the batch does not have the columns it was said to have.
     pub(super) fn split(&self, batch: &RecordBatch) -> Result<Vec<Part>> {
         if self.columns.is_empty() {
-            return Ok(vec![Part { directory: String::new(), rows: batch.clone() }]);
+            return Ok(vec![Part {
+                directory: String::new(),
+                rows: batch.clone(),
+            }]);
         }
         if batch.num_columns() != self.schema.fields().len() {
             return Err(WeirError::internal(format!(
@@ -91,7 +101,11 @@ impl Partitioner {
                 self.schema.fields().len()
             )));
         }
-        let keys: Vec<ArrayRef> = self.columns.iter().map(|index| Arc::clone(batch.column(*index))).collect();
+        let keys: Vec<ArrayRef> = self
+            .columns
+            .iter()
+            .map(|index| Arc::clone(batch.column(*index)))
+            .collect();
         let groups = self.group(&keys)?;
         let firsts = UInt32Array::from_iter_values(groups.iter().map(|rows| rows[0]));
         let directories = self.directories(&keys, &firsts)?;
@@ -99,7 +113,11 @@ impl Partitioner {
         let mut parts = Vec::with_capacity(groups.len());
         for (directory, rows) in directories.into_iter().zip(groups) {
             let whole = rows.len() == batch.num_rows();
-            let rows = if whole { data.clone() } else { take_record_batch(&data, &UInt32Array::from(rows))? };
+            let rows = if whole {
+                data.clone()
+            } else {
+                take_record_batch(&data, &UInt32Array::from(rows))?
+            };
             parts.push(Part { directory, rows });
         }
         merge_same_directory(parts)
@@ -115,7 +133,8 @@ impl Partitioner {
                 groups.push(Vec::new());
                 groups.len() - 1
             });
-            let index = u32::try_from(index).map_err(|_| WeirError::internal("a batch of more than 2^32 rows"))?;
+            let index = u32::try_from(index)
+                .map_err(|_| WeirError::internal("a batch of more than 2^32 rows"))?;
             groups[group].push(index);
         }
         Ok(groups)
@@ -129,16 +148,27 @@ impl Partitioner {
                 if !directory.is_empty() {
                     directory.push('/');
                 }
-                directory.push_str(&hive::directory(self.schema.field(*column).name(), value.as_deref()));
+                directory.push_str(&hive::directory(
+                    self.schema.field(*column).name(),
+                    value.as_deref(),
+                ));
             }
         }
         Ok(directories)
     }
 
     fn data_of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let columns = self.data.iter().map(|index| Arc::clone(batch.column(*index))).collect();
+        let columns = self
+            .data
+            .iter()
+            .map(|index| Arc::clone(batch.column(*index)))
+            .collect();
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.file_schema), columns, &options)?)
+        Ok(RecordBatch::try_new_with_options(
+            Arc::clone(&self.file_schema),
+            columns,
+            &options,
+        )?)
     }
 }
 
@@ -150,7 +180,8 @@ fn merge_same_directory(parts: Vec<Part>) -> Result<Vec<Part>> {
         match places.get(&part.directory) {
             Some(place) => {
                 let rows = &merged[*place].rows;
-                merged[*place].rows = arrow::compute::concat_batches(rows.schema_ref(), [rows, &part.rows])?;
+                merged[*place].rows =
+                    arrow::compute::concat_batches(rows.schema_ref(), [rows, &part.rows])?;
             }
             None => {
                 places.insert(part.directory.clone(), merged.len());
@@ -165,16 +196,28 @@ fn find(schema: &Schema, name: &str) -> Result<usize> {
     if let Ok(index) = schema.index_of(name) {
         return Ok(index);
     }
-    let mut same = schema.fields().iter().enumerate().filter(|(_, field)| field.name().eq_ignore_ascii_case(name));
+    let mut same = schema
+        .fields()
+        .iter()
+        .enumerate()
+        .filter(|(_, field)| field.name().eq_ignore_ascii_case(name));
     match (same.next(), same.next()) {
         (Some((index, _)), None) => Ok(index),
-        _ => Err(WeirError::plan(format!("partition column '{name}' is not among the columns of the rows: {}", names(schema)))
-            .with_condition("PARTITION_COLUMN_NOT_FOUND_IN_SCHEMA")),
+        _ => Err(WeirError::plan(format!(
+            "partition column '{name}' is not among the columns of the rows: {}",
+            names(schema)
+        ))
+        .with_condition("PARTITION_COLUMN_NOT_FOUND_IN_SCHEMA")),
     }
 }
 
 fn names(schema: &Schema) -> String {
-    schema.fields().iter().map(|field| format!("'{}'", field.name())).collect::<Vec<_>>().join(", ")
+    schema
+        .fields()
+        .iter()
+        .map(|field| format!("'{}'", field.name()))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn check_type(field: &Field) -> Result<()> {
@@ -182,7 +225,14 @@ fn check_type(field: &Field) -> Result<()> {
     let good = field.data_type().is_integer()
         || matches!(
             field.data_type(),
-            T::Utf8 | T::LargeUtf8 | T::Utf8View | T::Boolean | T::Decimal128(..) | T::Decimal256(..) | T::Date32 | T::Timestamp(..)
+            T::Utf8
+                | T::LargeUtf8
+                | T::Utf8View
+                | T::Boolean
+                | T::Decimal128(..)
+                | T::Decimal256(..)
+                | T::Date32
+                | T::Timestamp(..)
         );
     if good {
         return Ok(());
@@ -198,28 +248,53 @@ fn check_type(field: &Field) -> Result<()> {
 /// Values as Spark casts them to STRING.
 fn texts(values: &ArrayRef, zone: Zone) -> Result<Vec<Option<String>>> {
     if let DataType::Timestamp(_, stored) = values.data_type() {
-        let micros = cast(values, &DataType::Timestamp(TimeUnit::Microsecond, stored.clone()))?;
+        let micros = cast(
+            values,
+            &DataType::Timestamp(TimeUnit::Microsecond, stored.clone()),
+        )?;
         let micros = micros.as_primitive::<TimestampMicrosecondType>();
         let zone = if stored.is_some() { zone } else { Zone::Utc };
-        return micros.iter().map(|value| value.map(|value| timestamp(value, zone)).transpose()).collect();
+        return micros
+            .iter()
+            .map(|value| value.map(|value| timestamp(value, zone)).transpose())
+            .collect();
     }
     let texts = cast(values, &DataType::Utf8)?;
-    Ok(texts.as_string::<i32>().iter().map(|text| text.map(str::to_owned)).collect())
+    Ok(texts
+        .as_string::<i32>()
+        .iter()
+        .map(|text| text.map(str::to_owned))
+        .collect())
 }
 
 /// `2024-01-01 13:00:05.25` in this zone.
 fn timestamp(micros: i64, zone: Zone) -> Result<String> {
-    let out_of_range = || WeirError::data(format!("timestamp of {micros} microseconds is outside of the calendar"));
-    let utc = DateTime::from_timestamp_micros(micros).ok_or_else(out_of_range)?.naive_utc();
+    let out_of_range = || {
+        WeirError::data(format!(
+            "timestamp of {micros} microseconds is outside of the calendar"
+        ))
+    };
+    let utc = DateTime::from_timestamp_micros(micros)
+        .ok_or_else(out_of_range)?
+        .naive_utc();
     let seconds = match zone {
         Zone::Utc => 0,
         Zone::Offset(seconds) => seconds,
-        Zone::Region(region) => region.offset_from_utc_datetime(&utc).fix().local_minus_utc(),
+        Zone::Region(region) => region
+            .offset_from_utc_datetime(&utc)
+            .fix()
+            .local_minus_utc(),
     };
-    let local = utc.checked_add_signed(TimeDelta::seconds(seconds.into())).ok_or_else(out_of_range)?;
+    let local = utc
+        .checked_add_signed(TimeDelta::seconds(seconds.into()))
+        .ok_or_else(out_of_range)?;
     let text = local.format("%Y-%m-%d %H:%M:%S%.6f").to_string();
     let short = text.trim_end_matches('0').trim_end_matches('.');
-    Ok(if text.contains('.') { short.to_owned() } else { text })
+    Ok(if text.contains('.') {
+        short.to_owned()
+    } else {
+        text
+    })
 }
 
 #[cfg(test)]
@@ -245,16 +320,31 @@ mod tests {
 
     #[test]
     fn split_groups_rows_in_order_and_null_with_empty_text() {
-        let parts = by(&["K"]).expect("any letter case").split(&batch()).expect("split");
+        let parts = by(&["K"])
+            .expect("any letter case")
+            .split(&batch())
+            .expect("split");
         let shown: Vec<(String, Vec<i64>)> = parts
             .iter()
-            .map(|part| (part.directory.clone(), part.rows.column(0).as_primitive::<arrow::array::types::Int64Type>().values().to_vec()))
+            .map(|part| {
+                (
+                    part.directory.clone(),
+                    part.rows
+                        .column(0)
+                        .as_primitive::<arrow::array::types::Int64Type>()
+                        .values()
+                        .to_vec(),
+                )
+            })
             .collect();
-        assert_eq!(shown, [
-            ("k=a%2Fb".to_owned(), vec![1, 3]),
-            ("k=__HIVE_DEFAULT_PARTITION__".to_owned(), vec![2, 4]),
-            ("k=c".to_owned(), vec![5]),
-        ]);
+        assert_eq!(
+            shown,
+            [
+                ("k=a%2Fb".to_owned(), vec![1, 3]),
+                ("k=__HIVE_DEFAULT_PARTITION__".to_owned(), vec![2, 4]),
+                ("k=c".to_owned(), vec![5]),
+            ]
+        );
         assert_eq!(parts[0].rows.num_columns(), 1);
     }
 
@@ -268,16 +358,32 @@ mod tests {
             Field::new("f", DataType::Float64, true),
             Field::new("v", DataType::Int64, true),
         ]));
-        let error = Partitioner::new(&schema, &["f".to_owned()], Zone::Utc).err().expect("type");
+        let error = Partitioner::new(&schema, &["f".to_owned()], Zone::Utc)
+            .err()
+            .expect("type");
         assert!(error.message().contains("DATE"), "{error}");
     }
 
     #[test]
     fn split_writes_times_as_spark_casts_them() {
-        let times = TimestampMicrosecondArray::from(vec![1_704_114_005_250_000, 1_704_114_000_000_000, -1]);
+        let times =
+            TimestampMicrosecondArray::from(vec![1_704_114_005_250_000, 1_704_114_000_000_000, -1]);
         let times: ArrayRef = Arc::new(times.with_timezone("UTC"));
-        let shown = |zone| texts(&times, zone).expect("texts").into_iter().flatten().collect::<Vec<_>>();
-        assert_eq!(shown(Zone::Utc), ["2024-01-01 13:00:05.25", "2024-01-01 13:00:00", "1969-12-31 23:59:59.999999"]);
+        let shown = |zone| {
+            texts(&times, zone)
+                .expect("texts")
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            shown(Zone::Utc),
+            [
+                "2024-01-01 13:00:05.25",
+                "2024-01-01 13:00:00",
+                "1969-12-31 23:59:59.999999"
+            ]
+        );
         let rome = Zone::from_name("Europe/Rome").expect("zone");
         assert_eq!(shown(rome)[0], "2024-01-01 14:00:05.25");
     }

@@ -13,9 +13,18 @@ use super::staging::{self, Leftover, Staging};
 ///
 /// # Errors
 /// If a later generation has written here, or the disk refuses.
-pub(super) fn clean(root: &Path, staging: &Staging, generation: u64, failpoints: &FailPoints) -> Result<()> {
+pub(super) fn clean(
+    root: &Path,
+    staging: &Staging,
+    generation: u64,
+    failpoints: &FailPoints,
+) -> Result<()> {
     let leftovers = staging.leftovers()?;
-    if let Some(newer) = leftovers.iter().filter_map(|leftover| leftover.generation).find(|other| *other > generation) {
+    if let Some(newer) = leftovers
+        .iter()
+        .filter_map(|leftover| leftover.generation)
+        .find(|other| *other > generation)
+    {
         return Err(WeirError::new(
             Fault::Conflict,
             format!(
@@ -41,11 +50,19 @@ pub(super) fn clean(root: &Path, staging: &Staging, generation: u64, failpoints:
     Ok(())
 }
 
-fn remove_orphans(root: &Path, leftover: &Leftover, committed: &HashSet<String>, failpoints: &FailPoints) -> Result<()> {
+fn remove_orphans(
+    root: &Path,
+    leftover: &Leftover,
+    committed: &HashSet<String>,
+    failpoints: &FailPoints,
+) -> Result<()> {
     let mut dirs = HashSet::new();
     for file in &leftover.files {
         let path = root.join(file);
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
         if committed.contains(&name) {
             continue;
         }

@@ -66,7 +66,11 @@ impl Staging {
     pub(super) fn new(root: &Path, owner: Owner) -> Self {
         let sink = format!("sink={}", hive::escape(&owner.sink));
         let dir = root.join(DIR).join(owner.query_id.to_string()).join(sink);
-        Self { root: root.to_owned(), dir, owner }
+        Self {
+            root: root.to_owned(),
+            dir,
+            owner,
+        }
     }
 
     /// Directory of one epoch as one generation writes it.
@@ -76,8 +80,15 @@ impl Staging {
 
     /// The uuid in the names of the files of one epoch and generation: always the same, and never that of another one.
     pub(super) fn file_id(&self, epoch: Epoch, generation: u64) -> Uuid {
-        let text = format!("{}/{}/{epoch}/{generation}", self.owner.query_id, self.owner.sink);
-        let halves = [xxh64(text.as_bytes(), 0).to_be_bytes(), xxh64(text.as_bytes(), 1).to_be_bytes()].concat();
+        let text = format!(
+            "{}/{}/{epoch}/{generation}",
+            self.owner.query_id, self.owner.sink
+        );
+        let halves = [
+            xxh64(text.as_bytes(), 0).to_be_bytes(),
+            xxh64(text.as_bytes(), 1).to_be_bytes(),
+        ]
+        .concat();
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&halves);
         uuid::Builder::from_custom_bytes(bytes).into_uuid()
@@ -85,9 +96,15 @@ impl Staging {
 
     /// Makes the final names durable before they are used.
     pub(super) async fn write_intent(&self, dir: &Path, files: &[String]) -> Result<()> {
-        let text = dir.to_str().ok_or_else(|| WeirError::config("the path of the file sink is not valid unicode"))?;
-        let bytes = serde_json::to_vec_pretty(&Intent { files: files.to_vec() })
-            .map_err(|error| WeirError::internal("a list of file names cannot be written as JSON").with_source(error))?;
+        let text = dir
+            .to_str()
+            .ok_or_else(|| WeirError::config("the path of the file sink is not valid unicode"))?;
+        let bytes = serde_json::to_vec_pretty(&Intent {
+            files: files.to_vec(),
+        })
+        .map_err(|error| {
+            WeirError::internal("a list of file names cannot be written as JSON").with_source(error)
+        })?;
         CheckpointLocation::open(text)?.put(INTENT, bytes).await?;
         // The directories that lead to the list must survive a power cut as well.
         sync_up_to(&self.dir, &self.root)
@@ -102,8 +119,14 @@ impl Staging {
         };
         let mut leftovers = Vec::new();
         for entry in entries {
-            let dir = entry.map_err(|error| io_error("list", &self.dir, error))?.path();
-            leftovers.push(Leftover { generation: generation_of(&dir), files: read_intent(&dir)?, dir });
+            let dir = entry
+                .map_err(|error| io_error("list", &self.dir, error))?
+                .path();
+            leftovers.push(Leftover {
+                generation: generation_of(&dir),
+                files: read_intent(&dir)?,
+                dir,
+            });
         }
         leftovers.sort_by(|a, b| a.dir.cmp(&b.dir));
         Ok(leftovers)
@@ -197,7 +220,10 @@ fn sync_dir(_dir: &Path) -> io::Result<()> {
 }
 
 pub(super) fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 pub(super) fn io_error(action: &str, path: &Path, error: io::Error) -> WeirError {

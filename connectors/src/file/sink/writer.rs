@@ -9,7 +9,10 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use uuid::Uuid;
-use weir_runtime::{Committable, Epoch, EpochBatch, FailPoints, Result, RowKind, Rows, SinkContext, SinkWriter, WeirError};
+use weir_runtime::{
+    Committable, Epoch, EpochBatch, FailPoints, Result, RowKind, Rows, SinkContext, SinkWriter,
+    WeirError,
+};
 
 use super::config::FileSinkConfig;
 use super::partition::{Part, Partitioner};
@@ -62,7 +65,8 @@ impl FileSinkWriter {
             config,
             staging,
             generation: context.generation,
-            subtask: u32::try_from(subtask).map_err(|_| WeirError::internal("more than 2^32 subtasks"))?,
+            subtask: u32::try_from(subtask)
+                .map_err(|_| WeirError::internal("more than 2^32 subtasks"))?,
             failpoints: Arc::clone(&context.failpoints),
             open: None,
         })
@@ -113,7 +117,11 @@ impl FileSinkWriter {
         if open.open.contains_key(directory) || open.open.len() < self.config.max_open_files {
             return Ok(());
         }
-        let oldest = open.open.iter().min_by_key(|(_, file)| file.used).map(|(directory, _)| directory.clone());
+        let oldest = open
+            .open
+            .iter()
+            .min_by_key(|(_, file)| file.used)
+            .map(|(directory, _)| directory.clone());
         match oldest {
             Some(oldest) => self.finish_file(open, &oldest),
             None => Ok(()),
@@ -121,7 +129,9 @@ impl FileSinkWriter {
     }
 
     fn finish_file(&self, open: &mut OpenEpoch, directory: &str) -> Result<()> {
-        let Some(file) = open.open.remove(directory) else { return Ok(()) };
+        let Some(file) = open.open.remove(directory) else {
+            return Ok(());
+        };
         self.failpoints.hit("file-sink:finish")?;
         let staged = file.finish(&open.dir, &self.failpoints)?;
         open.finished.push(staged);
@@ -154,10 +164,16 @@ impl SinkWriter for FileSinkWriter {
     }
 
     async fn prepare(&mut self, epoch: Epoch) -> Result<Committable> {
-        let mut prepared = Prepared { generation: self.generation, files: Vec::new() };
+        let mut prepared = Prepared {
+            generation: self.generation,
+            files: Vec::new(),
+        };
         if let Some(mut open) = self.open.take() {
             if open.epoch != epoch {
-                return Err(WeirError::internal(format!("epoch {epoch} is prepared but epoch {} is open", open.epoch)));
+                return Err(WeirError::internal(format!(
+                    "epoch {epoch} is prepared but epoch {} is open",
+                    open.epoch
+                )));
             }
             let mut directories: Vec<String> = open.open.keys().cloned().collect();
             directories.sort_unstable();
@@ -167,14 +183,18 @@ impl SinkWriter for FileSinkWriter {
             prepared.files = open.finished;
             prepared.files.sort_by(|a, b| a.path.cmp(&b.path));
         }
-        serde_json::to_value(&prepared)
-            .map_err(|error| WeirError::internal("a committable cannot be written as JSON").with_source(error))
+        serde_json::to_value(&prepared).map_err(|error| {
+            WeirError::internal("a committable cannot be written as JSON").with_source(error)
+        })
     }
 }
 
 fn check_inserts(rows: &Rows) -> Result<()> {
     let insert = RowKind::Insert as u8;
-    match rows.kinds().map(|kinds| kinds.values().iter().find(|kind| **kind != insert)) {
+    match rows
+        .kinds()
+        .map(|kinds| kinds.values().iter().find(|kind| **kind != insert))
+    {
         Some(Some(kind)) => Err(WeirError::plan(format!(
             "the file sink takes only new rows, but got one of kind {:?}",
             RowKind::try_from(*kind)?
@@ -191,42 +211,77 @@ fn begin_file(
     directory: &str,
     (subtask, id, sequence): (u32, Uuid, u32),
 ) -> Result<OpenFile> {
-    let name = config.format.part_file_name(subtask, id, sequence, !directory.is_empty());
-    let path = if directory.is_empty() { name } else { format!("{directory}/{name}") };
+    let name = config
+        .format
+        .part_file_name(subtask, id, sequence, !directory.is_empty());
+    let path = if directory.is_empty() {
+        name
+    } else {
+        format!("{directory}/{name}")
+    };
     let full = staging.join(&path);
     if let Some(parent) = full.parent() {
         fs::create_dir_all(parent).map_err(|error| io_error("make directory", parent, error))?;
     }
     let file = File::create(&full).map_err(|error| io_error("create", &full, error))?;
-    let out = file.try_clone().map_err(|error| io_error("open", &full, error))?;
-    let writer = new_writer(&config.format, Arc::clone(schema), Box::new(out)).map_err(encode_error)?;
-    Ok(OpenFile { writer, file, path, rows: 0, used: 0 })
+    let out = file
+        .try_clone()
+        .map_err(|error| io_error("open", &full, error))?;
+    let writer =
+        new_writer(&config.format, Arc::clone(schema), Box::new(out)).map_err(encode_error)?;
+    Ok(OpenFile {
+        writer,
+        file,
+        path,
+        rows: 0,
+        used: 0,
+    })
 }
 
 impl OpenFile {
     /// Writes as many rows as the file may take and gives back the others.
     fn write(&mut self, rows: RecordBatch, max_rows: Option<u64>) -> Result<RecordBatch> {
-        let room = max_rows.map_or(usize::MAX, |max| usize::try_from(max.saturating_sub(self.rows)).unwrap_or(usize::MAX));
+        let room = max_rows.map_or(usize::MAX, |max| {
+            usize::try_from(max.saturating_sub(self.rows)).unwrap_or(usize::MAX)
+        });
         let count = rows.num_rows().min(room);
-        let written = if count == rows.num_rows() { rows.clone() } else { rows.slice(0, count) };
+        let written = if count == rows.num_rows() {
+            rows.clone()
+        } else {
+            rows.slice(0, count)
+        };
         self.writer.write(&written).map_err(encode_error)?;
         self.rows += count as u64;
         Ok(rows.slice(count, rows.num_rows() - count))
     }
 
     fn is_full(&self, config: &FileSinkConfig) -> bool {
-        config.max_records_per_file.is_some_and(|max| self.rows >= max)
-            || config.max_bytes_per_file.is_some_and(|max| self.writer.bytes_written() >= max)
+        config
+            .max_records_per_file
+            .is_some_and(|max| self.rows >= max)
+            || config
+                .max_bytes_per_file
+                .is_some_and(|max| self.writer.bytes_written() >= max)
     }
 
     fn finish(self, staging: &std::path::Path, failpoints: &FailPoints) -> Result<StagedFile> {
         let full = staging.join(&self.path);
         let stats = self.writer.finish().map_err(encode_error)?;
         failpoints.hit("file-sink:sync")?;
-        self.file.sync_all().map_err(|error| io_error("sync", &full, error))?;
-        let metadata = self.file.metadata().map_err(|error| io_error("look at", &full, error))?;
+        self.file
+            .sync_all()
+            .map_err(|error| io_error("sync", &full, error))?;
+        let metadata = self
+            .file
+            .metadata()
+            .map_err(|error| io_error("look at", &full, error))?;
         failpoints.hit("file-sink:staged")?;
-        Ok(StagedFile { path: self.path, rows: stats.rows, size: metadata.len(), modified_ms: mtime_ms(&metadata) })
+        Ok(StagedFile {
+            path: self.path,
+            rows: stats.rows,
+            size: metadata.len(),
+            modified_ms: mtime_ms(&metadata),
+        })
     }
 }
 

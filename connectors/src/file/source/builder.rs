@@ -6,9 +6,9 @@ use std::time::Duration;
 use arrow::datatypes::SchemaRef;
 use weir_runtime::Result;
 
+use super::FileSource;
 use super::config::{FileSourceConfig, missing_schema, text_schema};
 use super::format::{ParquetOptions, ReadFormat};
-use super::FileSource;
 use crate::file::decode::parse::Zone;
 use crate::file::decode::{CsvOptions, JsonOptions, ParseMode, TextOptions};
 
@@ -45,7 +45,11 @@ impl<F: Default + Into<ReadFormat>> FileSourceBuilder<F> {
     /// A source of the files in this directory, with Spark's defaults.
     pub fn new(path: impl Into<String>) -> Self {
         let format = F::default().into();
-        Self { config: FileSourceConfig::new(path, format, text_schema()), format: F::default(), has_schema: false }
+        Self {
+            config: FileSourceConfig::new(path, format, text_schema()),
+            format: F::default(),
+            has_schema: false,
+        }
     }
 
     /// Columns to read.

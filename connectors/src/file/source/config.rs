@@ -93,7 +93,11 @@ impl FileSourceConfig {
             ))
             .with_condition("DATA_SOURCE_NOT_FOUND"));
         };
-        let given = Options::check(&format!("the file source of format '{name}'"), options, &known)?;
+        let given = Options::check(
+            &format!("the file source of format '{name}'"),
+            options,
+            &known,
+        )?;
         given.check_path(path)?;
         let format = ReadFormat::from_options(&name, &given, options)?;
         let schema = match schema {
@@ -122,7 +126,9 @@ impl FileSourceConfig {
         if let Some(files) = given.natural("maxCachedFiles")? {
             self.max_cached_files = usize::try_from(files).unwrap_or(usize::MAX);
         }
-        let ratio = given.parse("discardCachedInputRatio", "a number from 0 to 1", |text| text.parse().ok())?;
+        let ratio = given.parse("discardCachedInputRatio", "a number from 0 to 1", |text| {
+            text.parse().ok()
+        })?;
         self.discard_cached_input_ratio = ratio.unwrap_or(self.discard_cached_input_ratio);
         Ok(())
     }
@@ -130,7 +136,9 @@ impl FileSourceConfig {
     fn read_listing(&mut self, given: &Options<'_>) -> Result<()> {
         self.path_glob_filter = given.get("pathGlobFilter").map(str::to_owned);
         self.recursive_file_lookup = given.flag("recursiveFileLookup")?.unwrap_or(false);
-        given.parse("cleanSource", "off", |text| text.eq_ignore_ascii_case("off").then_some(()))?;
+        given.parse("cleanSource", "off", |text| {
+            text.eq_ignore_ascii_case("off").then_some(())
+        })?;
         Ok(())
     }
 
@@ -141,7 +149,11 @@ impl FileSourceConfig {
     pub fn validate(&self) -> Result<()> {
         for (name, limit) in self.limits() {
             if limit == Some(0) {
-                return Err(WeirError::invalid_option(name, "0", "a whole number above 0"));
+                return Err(WeirError::invalid_option(
+                    name,
+                    "0",
+                    "a whole number above 0",
+                ));
             }
         }
         if self.max_files_per_trigger.is_some() && self.max_bytes_per_trigger.is_some() {
@@ -151,13 +163,20 @@ impl FileSourceConfig {
         }
         if !(0.0..=1.0).contains(&self.discard_cached_input_ratio) {
             let value = self.discard_cached_input_ratio.to_string();
-            return Err(WeirError::invalid_option("discardCachedInputRatio", &value, "a number from 0 to 1"));
+            return Err(WeirError::invalid_option(
+                "discardCachedInputRatio",
+                &value,
+                "a number from 0 to 1",
+            ));
         }
         self.format.check(&self.decode_settings())
     }
 
     fn limits(&self) -> [(&'static str, Option<u64>); 2] {
-        [("maxFilesPerTrigger", self.max_files_per_trigger), ("maxBytesPerTrigger", self.max_bytes_per_trigger)]
+        [
+            ("maxFilesPerTrigger", self.max_files_per_trigger),
+            ("maxBytesPerTrigger", self.max_bytes_per_trigger),
+        ]
     }
 
     /// Columns the source gives: those of the schema, all nullable.

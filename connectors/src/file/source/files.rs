@@ -22,23 +22,34 @@ pub(crate) struct FoundFile {
 
 impl FoundFile {
     pub(crate) fn new(path: PathBuf, metadata: &Metadata) -> Self {
-        Self { path, mtime_ms: mtime_ms(metadata), size: metadata.len() }
+        Self {
+            path,
+            mtime_ms: mtime_ms(metadata),
+            size: metadata.len(),
+        }
     }
 
     /// Arrival order: by time of modification, then by path, so that it is the same on every machine.
     pub(crate) fn arrival(&self, other: &Self) -> Ordering {
-        self.mtime_ms.cmp(&other.mtime_ms).then_with(|| self.path.cmp(&other.path))
+        self.mtime_ms
+            .cmp(&other.mtime_ms)
+            .then_with(|| self.path.cmp(&other.path))
     }
 
     /// Arrival order with the newest first; files of the same time still by path.
     pub(crate) fn latest_first(&self, other: &Self) -> Ordering {
-        other.mtime_ms.cmp(&self.mtime_ms).then_with(|| self.path.cmp(&other.path))
+        other
+            .mtime_ms
+            .cmp(&self.mtime_ms)
+            .then_with(|| self.path.cmp(&other.path))
     }
 }
 
 /// Unix milliseconds of the last modification, rounded down.
 pub(crate) fn mtime_ms(metadata: &Metadata) -> i64 {
-    let Ok(modified) = metadata.modified() else { return 0 };
+    let Ok(modified) = metadata.modified() else {
+        return 0;
+    };
     match modified.duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
         Err(before) => {
@@ -64,14 +75,22 @@ pub(crate) struct FileEntry {
 
 impl FileEntry {
     pub(crate) fn new(file: &FoundFile, log_offset: u64) -> Self {
-        Self { path: uri::from_path(&file.path), timestamp: file.mtime_ms, log_offset, size: file.size }
+        Self {
+            path: uri::from_path(&file.path),
+            timestamp: file.mtime_ms,
+            log_offset,
+            size: file.size,
+        }
     }
 
     pub(crate) fn local_path(&self) -> Result<PathBuf> {
         uri::to_path(&self.path).ok_or_else(|| {
             WeirError::new(
                 Fault::Checkpoint,
-                format!("the source log names '{}', which is no file of the local disk", self.path),
+                format!(
+                    "the source log names '{}', which is no file of the local disk",
+                    self.path
+                ),
             )
         })
     }
@@ -96,8 +115,10 @@ pub(crate) struct PlannedFile {
 
 impl PlannedFile {
     pub(crate) fn of(split: &Split) -> Result<Self> {
-        Self::deserialize(&split.payload)
-            .map_err(|error| WeirError::internal(format!("split '{}' is not one of a file", split.name)).with_source(error))
+        Self::deserialize(&split.payload).map_err(|error| {
+            WeirError::internal(format!("split '{}' is not one of a file", split.name))
+                .with_source(error)
+        })
     }
 
     /// The path, if the file is still the one that was planned.
@@ -105,11 +126,17 @@ impl PlannedFile {
     /// # Errors
     /// If it is gone or another one: its rows would not be those the plan promises.
     pub(crate) fn checked_path(&self) -> Result<PathBuf> {
-        let path = uri::to_path(&self.path)
-            .ok_or_else(|| WeirError::internal(format!("split path '{}' is no file of the local disk", self.path)))?;
+        let path = uri::to_path(&self.path).ok_or_else(|| {
+            WeirError::internal(format!(
+                "split path '{}' is no file of the local disk",
+                self.path
+            ))
+        })?;
         let metadata = match std::fs::metadata(&path) {
             Ok(metadata) => metadata,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(vanished(&path)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(vanished(&path));
+            }
             Err(error) => {
                 let message = format!("cannot look at file '{}'", path.display());
                 return Err(WeirError::external(message).with_source(error));

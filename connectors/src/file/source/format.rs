@@ -8,8 +8,8 @@ use std::path::Path;
 use weir_runtime::{Result, WeirError};
 
 use crate::file::decode::{
-    BatchReader, CsvOptions, CsvReader, DecodeError, DecodeSettings, JsonOptions, JsonReader, ParquetReader, TextOptions,
-    TextReader,
+    BatchReader, CsvOptions, CsvReader, DecodeError, DecodeSettings, JsonOptions, JsonReader,
+    ParquetReader, TextOptions, TextReader,
 };
 use crate::file::options::Options;
 
@@ -66,17 +66,25 @@ impl ReadFormat {
     }
 
     /// The format called `name` (lower case), its options out of `given`, which are checked to be known.
-    pub(crate) fn from_options(name: &str, given: &Options<'_>, all: &BTreeMap<String, String>) -> Result<Self> {
+    pub(crate) fn from_options(
+        name: &str,
+        given: &Options<'_>,
+        all: &BTreeMap<String, String>,
+    ) -> Result<Self> {
         given.check_encoding()?;
         match name {
             "json" => json_options(given).map(Self::Json),
-            "csv" => CsvOptions::from_options(all).map(Self::Csv).map_err(config_error),
+            "csv" => CsvOptions::from_options(all)
+                .map(Self::Csv)
+                .map_err(config_error),
             "parquet" => Ok(Self::Parquet(ParquetOptions)),
             "text" => Ok(Self::Text(TextOptions {
                 whole_text: given.flag("wholetext")?.unwrap_or_default(),
                 line_separator: given.line_separator()?,
             })),
-            other => Err(WeirError::internal(format!("format '{other}' has options but no reader"))),
+            other => Err(WeirError::internal(format!(
+                "format '{other}' has options but no reader"
+            ))),
         }
     }
 
@@ -84,18 +92,26 @@ impl ReadFormat {
     pub(crate) fn check(&self, settings: &DecodeSettings) -> Result<()> {
         match self {
             Self::Parquet(_) => Ok(()),
-            _ => self.text_reader(Box::new(std::io::empty()), "", settings.clone()).map(|_| ()).map_err(config_error),
+            _ => self
+                .text_reader(Box::new(std::io::empty()), "", settings.clone())
+                .map(|_| ())
+                .map_err(config_error),
         }
     }
 
     /// A reader of one file; `name` is the one used in errors.
-    pub(crate) fn open(&self, path: &Path, name: &str, settings: DecodeSettings) -> Result<Box<dyn BatchReader>> {
-        let file = File::open(path)
-            .map_err(|error| WeirError::external(format!("cannot open file '{name}'")).with_source(error))?;
+    pub(crate) fn open(
+        &self,
+        path: &Path,
+        name: &str,
+        settings: DecodeSettings,
+    ) -> Result<Box<dyn BatchReader>> {
+        let file = File::open(path).map_err(|error| {
+            WeirError::external(format!("cannot open file '{name}'")).with_source(error)
+        })?;
         let reader = match self {
-            Self::Parquet(_) => {
-                ParquetReader::from_file(file, name, &settings).map(|reader| Box::new(reader) as Box<dyn BatchReader>)
-            }
+            Self::Parquet(_) => ParquetReader::from_file(file, name, &settings)
+                .map(|reader| Box::new(reader) as Box<dyn BatchReader>),
             _ => self.text_reader(decompressed(file, path, name)?, name, settings),
         };
         reader.map_err(decode_error)
@@ -108,7 +124,9 @@ impl ReadFormat {
         settings: DecodeSettings,
     ) -> Result<Box<dyn BatchReader>, DecodeError> {
         Ok(match self {
-            Self::Json(options) => Box::new(JsonReader::new(input, name, settings, options.clone())?),
+            Self::Json(options) => {
+                Box::new(JsonReader::new(input, name, settings, options.clone())?)
+            }
             Self::Csv(options) => Box::new(CsvReader::new(input, name, settings, options.clone())?),
             Self::Text(options) => Box::new(TextReader::new(input, name, settings, options)?),
             Self::Parquet(_) => unreachable!("invariant: parquet files are opened by themselves"),
@@ -118,12 +136,16 @@ impl ReadFormat {
 
 /// Compression is told by the end of the name, as in Spark.
 fn decompressed(file: File, path: &Path, name: &str) -> Result<Box<dyn Read + Send>> {
-    let extension = path.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase());
+    let extension = path
+        .extension()
+        .map(|extension| extension.to_string_lossy().to_ascii_lowercase());
     match extension.as_deref() {
         Some("gz" | "gzip") => Ok(Box::new(flate2::read::MultiGzDecoder::new(file))),
-        Some(codec @ ("bz2" | "deflate" | "snappy" | "lz4" | "zst" | "xz" | "zip")) => Err(WeirError::config(format!(
-            "file '{name}' is compressed with a codec that cannot be read: '{codec}', allowed: none, gz"
-        ))),
+        Some(codec @ ("bz2" | "deflate" | "snappy" | "lz4" | "zst" | "xz" | "zip")) => {
+            Err(WeirError::config(format!(
+                "file '{name}' is compressed with a codec that cannot be read: '{codec}', allowed: none, gz"
+            )))
+        }
         _ => Ok(Box::new(file)),
     }
 }
@@ -133,15 +155,27 @@ fn json_options(given: &Options<'_>) -> Result<JsonOptions> {
     let flag = |name, default| given.flag(name).map(|flag| flag.unwrap_or(default));
     Ok(JsonOptions {
         allow_comments: flag("allowComments", default.allow_comments)?,
-        allow_unquoted_field_names: flag("allowUnquotedFieldNames", default.allow_unquoted_field_names)?,
+        allow_unquoted_field_names: flag(
+            "allowUnquotedFieldNames",
+            default.allow_unquoted_field_names,
+        )?,
         allow_single_quotes: flag("allowSingleQuotes", default.allow_single_quotes)?,
-        allow_numeric_leading_zeros: flag("allowNumericLeadingZeros", default.allow_numeric_leading_zeros)?,
+        allow_numeric_leading_zeros: flag(
+            "allowNumericLeadingZeros",
+            default.allow_numeric_leading_zeros,
+        )?,
         allow_backslash_escaping_any_character: flag(
             "allowBackslashEscapingAnyCharacter",
             default.allow_backslash_escaping_any_character,
         )?,
-        allow_unquoted_control_chars: flag("allowUnquotedControlChars", default.allow_unquoted_control_chars)?,
-        allow_non_numeric_numbers: flag("allowNonNumericNumbers", default.allow_non_numeric_numbers)?,
+        allow_unquoted_control_chars: flag(
+            "allowUnquotedControlChars",
+            default.allow_unquoted_control_chars,
+        )?,
+        allow_non_numeric_numbers: flag(
+            "allowNonNumericNumbers",
+            default.allow_non_numeric_numbers,
+        )?,
         multi_line: flag("multiLine", default.multi_line)?,
         line_separator: given.line_separator()?,
         ..default

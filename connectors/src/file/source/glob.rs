@@ -35,9 +35,14 @@ impl NameGlob {
 
     /// Whether a name matches.
     pub(crate) fn is_match(&self, name: &str) -> bool {
-        let options =
-            MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
-        self.patterns.iter().any(|pattern| pattern.matches_with(name, options))
+        let options = MatchOptions {
+            case_sensitive: true,
+            require_literal_separator: true,
+            require_literal_leading_dot: false,
+        };
+        self.patterns
+            .iter()
+            .any(|pattern| pattern.matches_with(name, options))
     }
 }
 
@@ -83,7 +88,11 @@ mod tests {
             ("{a,b{1,2}}.csv", "b.csv", false),
             ("città*", "città-1", true),
         ] {
-            assert_eq!(NameGlob::new("x", glob).expect(glob).is_match(name), expected, "{glob} {name}");
+            assert_eq!(
+                NameGlob::new("x", glob).expect(glob).is_match(name),
+                expected,
+                "{glob} {name}"
+            );
         }
     }
 
@@ -91,7 +100,10 @@ mod tests {
     fn glob_malformed_is_refused_with_the_reason() {
         for glob in ["{a", "a}", "[a", "***"] {
             let error = NameGlob::new("option 'pathGlobFilter'", glob).expect_err(glob);
-            assert!(error.message().contains("pathGlobFilter") && error.message().contains(glob), "{error}");
+            assert!(
+                error.message().contains("pathGlobFilter") && error.message().contains(glob),
+                "{error}"
+            );
         }
     }
 }

@@ -32,7 +32,11 @@ pub(crate) struct Listing {
 
 impl Listing {
     pub(crate) fn new(config: &FileSourceConfig) -> Result<Self> {
-        let name = config.path_glob_filter.as_deref().map(|glob| NameGlob::new("option 'pathGlobFilter'", glob)).transpose()?;
+        let name = config
+            .path_glob_filter
+            .as_deref()
+            .map(|glob| NameGlob::new("option 'pathGlobFilter'", glob))
+            .transpose()?;
         Ok(Self {
             root: uri::local_path("the file source", &config.path)?,
             name,
@@ -49,7 +53,9 @@ impl Listing {
     /// Refuses a path that is not there (unless it is a glob, which may match later) or is a file.
     pub(crate) fn check(&self) -> Result<()> {
         match fs::metadata(&self.root) {
-            Ok(metadata) if metadata.is_dir() => fs::read_dir(&self.root).map(|_| ()).map_err(|error| listing_error(&self.root, error)),
+            Ok(metadata) if metadata.is_dir() => fs::read_dir(&self.root)
+                .map(|_| ())
+                .map_err(|error| listing_error(&self.root, error)),
             Ok(_) => Err(WeirError::config(format!(
                 "path '{}' of the file source is a file, it must be a directory",
                 self.root.display()
@@ -62,7 +68,12 @@ impl Listing {
 
     /// The files that are there now and wanted, in no particular order.
     pub(crate) fn list(&self, wanted: &mut Wanted<'_>) -> Result<Vec<FoundFile>> {
-        let mut scan = Scan { listing: self, wanted, found: Vec::new(), above: Vec::new() };
+        let mut scan = Scan {
+            listing: self,
+            wanted,
+            found: Vec::new(),
+            above: Vec::new(),
+        };
         match fs::metadata(&self.root) {
             Ok(_) => scan.directory(&self.root)?,
             Err(_) if is_glob(&self.root) => scan.glob()?,
@@ -73,7 +84,7 @@ impl Listing {
     }
 
     fn takes_name(&self, name: &str) -> bool {
-        !is_hidden(name) && self.name.as_ref().is_none_or(|glob| glob.is_match(std::ffi::OsStr::new(name)))
+        !is_hidden(name) && self.name.as_ref().is_none_or(|glob| glob.is_match(name))
     }
 }
 
@@ -104,17 +115,25 @@ impl Scan<'_, '_> {
             return Ok(());
         }
         let path = entry.path();
-        let kind = entry.file_type().map_err(|error| listing_error(&path, error))?;
+        let kind = entry
+            .file_type()
+            .map_err(|error| listing_error(&path, error))?;
         if kind.is_dir() {
             return self.sub_directory(&path);
         }
         if kind.is_file() && !(self.listing.takes_name(&name) && (self.wanted)(&path)) {
             return Ok(());
         }
-        let metadata = if kind.is_file() { entry.metadata() } else { fs::metadata(&path) };
+        let metadata = if kind.is_file() {
+            entry.metadata()
+        } else {
+            fs::metadata(&path)
+        };
         match metadata {
             Ok(metadata) if metadata.is_dir() => self.sub_directory(&path),
-            Ok(metadata) if kind.is_file() || (self.listing.takes_name(&name) && (self.wanted)(&path)) => {
+            Ok(metadata)
+                if kind.is_file() || (self.listing.takes_name(&name) && (self.wanted)(&path)) =>
+            {
                 self.file(path, &metadata);
                 Ok(())
             }
@@ -153,9 +172,17 @@ impl Scan<'_, '_> {
 
     fn sink_output(&mut self, dir: &Path, files: Vec<FoundFile>) -> Result<()> {
         for file in files {
-            let Some(name) = file.path.file_name().map(|name| name.to_string_lossy().into_owned()) else { continue };
+            let Some(name) = file
+                .path
+                .file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+            else {
+                continue;
+            };
             match file.path.parent() {
-                Some(parent) if parent != dir && !self.listing.recursive => refuse_partition(parent)?,
+                Some(parent) if parent != dir && !self.listing.recursive => {
+                    refuse_partition(parent)?
+                }
                 _ => {}
             }
             if self.listing.takes_name(&name) && (self.wanted)(&file.path) {
@@ -180,7 +207,10 @@ impl Scan<'_, '_> {
             match fs::metadata(&path) {
                 Ok(metadata) if metadata.is_dir() => self.directory(&path)?,
                 Ok(metadata) => {
-                    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                    let name = path
+                        .file_name()
+                        .map(|name| name.to_string_lossy().into_owned())
+                        .unwrap_or_default();
                     if self.listing.takes_name(&name) && (self.wanted)(&path) {
                         self.file(path, &metadata);
                     }
@@ -195,7 +225,10 @@ impl Scan<'_, '_> {
 
 /// A directory `column=value` holds a column that is not in its files.
 fn refuse_partition(path: &Path) -> Result<()> {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     if !name.contains('=') {
         return Ok(());
     }
@@ -214,7 +247,8 @@ enum Level {
 }
 
 fn is_glob(path: &Path) -> bool {
-    path.to_str().is_some_and(|text| text.contains(['*', '?', '[', '{']))
+    path.to_str()
+        .is_some_and(|text| text.contains(['*', '?', '[', '{']))
 }
 
 /// The directories above the first pattern, and the levels from there.
@@ -225,7 +259,10 @@ fn glob_levels(path: &Path) -> Result<(PathBuf, Vec<Level>)> {
         let part = Path::new(component.as_os_str());
         let is_pattern = matches!(component, Component::Normal(_)) && is_glob(part);
         match part.to_str() {
-            Some(text) if is_pattern => levels.push(Level::Pattern(NameGlob::new("the path of the file source", text)?)),
+            Some(text) if is_pattern => levels.push(Level::Pattern(NameGlob::new(
+                "the path of the file source",
+                text,
+            )?)),
             _ if levels.is_empty() => base.push(part),
             _ => levels.push(Level::Name(part.to_owned())),
         }
@@ -245,7 +282,9 @@ fn children(dir: &Path, level: &Level) -> Result<Vec<PathBuf>> {
     };
     let mut matched = Vec::new();
     for entry in entries {
-        let name = entry.map_err(|error| listing_error(dir, error))?.file_name();
+        let name = entry
+            .map_err(|error| listing_error(dir, error))?
+            .file_name();
         if !is_hidden(&name.to_string_lossy()) && glob.is_match(&name.to_string_lossy()) {
             matched.push(dir.join(name));
         }
@@ -254,15 +293,24 @@ fn children(dir: &Path, level: &Level) -> Result<Vec<PathBuf>> {
 }
 
 fn is_hidden(name: &str) -> bool {
-    name.starts_with('.') || (name.starts_with('_') && !name.contains('=')) || name.ends_with("._COPYING_")
+    name.starts_with('.')
+        || (name.starts_with('_') && !name.contains('='))
+        || name.ends_with("._COPYING_")
 }
 
 fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 fn not_found(path: &Path) -> WeirError {
-    WeirError::config(format!("path '{}' of the file source does not exist", path.display())).with_condition("PATH_NOT_FOUND")
+    WeirError::config(format!(
+        "path '{}' of the file source does not exist",
+        path.display()
+    ))
+    .with_condition("PATH_NOT_FOUND")
 }
 
 fn listing_error(path: &Path, error: io::Error) -> WeirError {

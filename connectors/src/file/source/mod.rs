@@ -25,10 +25,13 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use weir_runtime::{
-    Admission, Backlog, Epoch, Fingerprint, Offset, Result, Source, SourceContext, SourceReader, Split, WeirError,
+    Admission, Backlog, Epoch, Fingerprint, Offset, Result, Source, SourceContext, SourceReader,
+    Split, WeirError,
 };
 
-pub use builder::{CsvSource, FileSourceBuilder, JsonSource, ParquetSource, TextRecords, TextSource};
+pub use builder::{
+    CsvSource, FileSourceBuilder, JsonSource, ParquetSource, TextRecords, TextSource,
+};
 pub use config::FileSourceConfig;
 pub use format::{ParquetOptions, ReadFormat};
 pub use reader::FileReader;
@@ -54,7 +57,13 @@ impl FileSource {
     pub fn new(config: FileSourceConfig) -> Result<Self> {
         config.validate()?;
         let listing = Arc::new(Listing::new(&config)?);
-        Ok(Self { schema: config.output_schema(), config: Arc::new(config), listing, run: None, done: 0 })
+        Ok(Self {
+            schema: config.output_schema(),
+            config: Arc::new(config),
+            listing,
+            run: None,
+            done: 0,
+        })
     }
 
     /// What the source was told.
@@ -94,11 +103,16 @@ impl Source for FileSource {
 
     async fn open(&mut self, context: SourceContext) -> Result<()> {
         self.listing.check()?;
-        self.run = Some(Run::start(Arc::clone(&self.config), Arc::clone(&self.listing), context).await?);
+        self.run =
+            Some(Run::start(Arc::clone(&self.config), Arc::clone(&self.listing), context).await?);
         Ok(())
     }
 
-    async fn latest(&mut self, start: Option<&Offset>, admission: Admission) -> Result<Option<Offset>> {
+    async fn latest(
+        &mut self,
+        start: Option<&Offset>,
+        admission: Admission,
+    ) -> Result<Option<Offset>> {
         self.run()?.latest(start, admission)
     }
 
@@ -110,7 +124,12 @@ impl Source for FileSource {
         self.run()?.log(epoch, start, end).await
     }
 
-    async fn splits(&mut self, _epoch: Epoch, start: Option<&Offset>, end: &Offset) -> Result<Vec<Split>> {
+    async fn splits(
+        &mut self,
+        _epoch: Epoch,
+        start: Option<&Offset>,
+        end: &Offset,
+    ) -> Result<Vec<Split>> {
         self.run()?.splits(start, end)
     }
 
@@ -130,6 +149,10 @@ impl Source for FileSource {
 
     fn backlog(&self) -> Option<Backlog> {
         let left = self.run.as_ref().map_or(0, Run::left);
-        Some(Backlog { done: self.done, total: self.done + left, unit: "files" })
+        Some(Backlog {
+            done: self.done,
+            total: self.done + left,
+            unit: "files",
+        })
     }
 }

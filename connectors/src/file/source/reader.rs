@@ -40,13 +40,20 @@ impl SourceReader for FileReader {
             .format
             .open(&path, &split.name, self.config.decode_settings())
             .map_err(|error| error.at_position(split.name.clone()))?;
-        self.open = Some(OpenFile { name: split.name.clone(), reader, rest: None, done: false });
+        self.open = Some(OpenFile {
+            name: split.name.clone(),
+            reader,
+            rest: None,
+            done: false,
+        });
         Ok(())
     }
 
     fn poll(&mut self, max_rows: usize, _max_wait: Duration) -> Result<Polled> {
         let Some(file) = &mut self.open else {
-            return Err(WeirError::internal("a file reader was polled before a split was opened"));
+            return Err(WeirError::internal(
+                "a file reader was polled before a split was opened",
+            ));
         };
         match file.next(max_rows.max(1))? {
             Some(batch) => Ok(Polled::Batch(batch)),
@@ -58,7 +65,12 @@ impl SourceReader for FileReader {
     }
 
     fn counts(&self) -> ReaderCounts {
-        ReaderCounts { bad_records: self.open.as_ref().map_or(0, |file| file.reader.bad_records().count) }
+        ReaderCounts {
+            bad_records: self
+                .open
+                .as_ref()
+                .map_or(0, |file| file.reader.bad_records().count),
+        }
     }
 }
 
@@ -69,7 +81,11 @@ impl OpenFile {
         }
         let batch = match self.rest.take() {
             Some(rest) => rest,
-            None => match self.reader.next_batch().map_err(|error| decode_error(error).at_position(self.name.clone()))? {
+            None => match self
+                .reader
+                .next_batch()
+                .map_err(|error| decode_error(error).at_position(self.name.clone()))?
+            {
                 Some(batch) => batch,
                 None => return Ok(None),
             },

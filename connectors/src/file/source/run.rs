@@ -46,8 +46,17 @@ impl Run {
         listing: Arc<Listing>,
         context: SourceContext,
     ) -> Result<Self> {
-        let mut log: SourceLog<FileEntry> = SourceLog::open(context.checkpoint, &context.index.to_string(), COMPACT_INTERVAL).await?;
-        let committed = context.committed.as_ref().map(|end| log_offset(&context.uid, end)).transpose()?;
+        let mut log: SourceLog<FileEntry> = SourceLog::open(
+            context.checkpoint,
+            &context.index.to_string(),
+            COMPACT_INTERVAL,
+        )
+        .await?;
+        let committed = context
+            .committed
+            .as_ref()
+            .map(|end| log_offset(&context.uid, end))
+            .transpose()?;
         let mut seen = SeenFiles::new(config.file_name_only, config.age_limit_ms());
         let mut planned = VecDeque::new();
         let mut newest = None;
@@ -76,7 +85,11 @@ impl Run {
     }
 
     /// Chooses the files of the next epoch.
-    pub(super) fn latest(&mut self, start: Option<&Offset>, admission: Admission) -> Result<Option<Offset>> {
+    pub(super) fn latest(
+        &mut self,
+        start: Option<&Offset>,
+        admission: Admission,
+    ) -> Result<Option<Offset>> {
         let from = self.offset_of(start)?;
         if let Some(pending) = self.pending.take() {
             self.unread.put_back(pending.files);
@@ -85,13 +98,20 @@ impl Run {
             Admission::Everything => Limit::None,
             Admission::Limited => Limit::of(&self.config),
         };
-        let kept = self.fixed || self.unread.is_enough(limit, self.config.discard_cached_input_ratio);
+        let kept = self.fixed
+            || self
+                .unread
+                .is_enough(limit, self.config.discard_cached_input_ratio);
         if !kept {
             self.unread = self.look()?;
         }
         let files = self.take(limit, kept);
         if !self.fixed {
-            self.unread.truncate(if self.config.latest_first { 0 } else { self.config.max_cached_files });
+            self.unread.truncate(if self.config.latest_first {
+                0
+            } else {
+                self.config.max_cached_files
+            });
         }
         if files.is_empty() {
             return Ok(start.cloned());
@@ -163,18 +183,36 @@ impl Run {
     }
 
     /// Writes the chosen files to the log; from then on they are seen.
-    pub(super) async fn log(&mut self, epoch: Epoch, start: Option<&Offset>, end: &Offset) -> Result<()> {
+    pub(super) async fn log(
+        &mut self,
+        epoch: Epoch,
+        start: Option<&Offset>,
+        end: &Offset,
+    ) -> Result<()> {
         let to = log_offset(&self.uid, end)?;
-        if self.offset_of(start)? == Some(to) || self.planned.back().is_some_and(|entry| entry.log_offset >= to) {
+        if self.offset_of(start)? == Some(to)
+            || self
+                .planned
+                .back()
+                .is_some_and(|entry| entry.log_offset >= to)
+        {
             return Ok(());
         }
-        let Some(pending) = self.pending.as_ref().filter(|pending| pending.log_offset == to) else {
+        let Some(pending) = self
+            .pending
+            .as_ref()
+            .filter(|pending| pending.log_offset == to)
+        else {
             return Err(WeirError::internal(format!(
                 "offset {end} of source '{}' was asked to be logged but was not handed out",
                 self.uid
             )));
         };
-        let entries: Vec<FileEntry> = pending.files.iter().map(|file| FileEntry::new(file, to)).collect();
+        let entries: Vec<FileEntry> = pending
+            .files
+            .iter()
+            .map(|file| FileEntry::new(file, to))
+            .collect();
         let oldest = self.planned.front().map_or(to, |entry| entry.log_offset);
         let seen = &self.seen;
         let keep = |entry: &FileEntry| entry.log_offset >= oldest || seen.keeps(entry.timestamp);
@@ -195,7 +233,11 @@ impl Run {
         let first = from.map_or(0, |from| from + 1);
         let mut next = first;
         let mut splits = Vec::new();
-        for entry in self.planned.iter().filter(|entry| (first..=to).contains(&entry.log_offset)) {
+        for entry in self
+            .planned
+            .iter()
+            .filter(|entry| (first..=to).contains(&entry.log_offset))
+        {
             if entry.log_offset > next {
                 break;
             }
@@ -219,7 +261,11 @@ impl Run {
     pub(super) fn committed(&mut self, end: &Offset) -> Result<u64> {
         let to = log_offset(&self.uid, end)?;
         let mut files = 0;
-        while self.planned.pop_front_if(|entry| entry.log_offset <= to).is_some() {
+        while self
+            .planned
+            .pop_front_if(|entry| entry.log_offset <= to)
+            .is_some()
+        {
             files += 1;
         }
         Ok(files)
@@ -231,7 +277,10 @@ impl Run {
 
     /// Files known and not committed.
     pub(super) fn left(&self) -> u64 {
-        let pending = self.pending.as_ref().map_or(0, |pending| pending.files.len());
+        let pending = self
+            .pending
+            .as_ref()
+            .map_or(0, |pending| pending.files.len());
         (self.planned.len() + pending + self.unread.len()) as u64
     }
 

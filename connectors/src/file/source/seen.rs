@@ -53,24 +53,38 @@ pub(crate) struct SeenFiles {
 impl SeenFiles {
     /// `by_name`: two files of one name are one; `max_age_ms`: age limit, `None` for none.
     pub(crate) fn new(by_name: bool, max_age_ms: Option<i64>) -> Self {
-        Self { files: HashMap::new(), by_name, max_age_ms, newest_ms: None, purged_ms: None, round: 0 }
+        Self {
+            files: HashMap::new(),
+            by_name,
+            max_age_ms,
+            newest_ms: None,
+            purged_ms: None,
+            round: 0,
+        }
     }
 
     fn key(&self, path: &Path) -> u128 {
-        let identity = if self.by_name { path.file_name().unwrap_or(path.as_os_str()) } else { path.as_os_str() };
+        let identity = if self.by_name {
+            path.file_name().unwrap_or(path.as_os_str())
+        } else {
+            path.as_os_str()
+        };
         let bytes = identity.as_encoded_bytes();
         (u128::from(xxh64(bytes, 0)) << 64) | u128::from(xxh64(bytes, 1))
     }
 
     /// Takes a file up.
     pub(crate) fn add(&mut self, path: &Path, mtime_ms: i64, size: u64) {
-        self.files.insert(self.key(path), Version { mtime_ms, size });
+        self.files
+            .insert(self.key(path), Version { mtime_ms, size });
         self.newest_ms = self.newest_ms.max(Some(mtime_ms));
     }
 
     /// Forgets files that are older than the age limit.
     pub(crate) fn purge(&mut self) {
-        let (Some(max_age), Some(newest)) = (self.max_age_ms, self.newest_ms) else { return };
+        let (Some(max_age), Some(newest)) = (self.max_age_ms, self.newest_ms) else {
+            return;
+        };
         let purged = newest.saturating_sub(max_age);
         self.purged_ms = Some(purged);
         self.files.retain(|_, version| version.mtime_ms >= purged);
@@ -89,19 +103,27 @@ impl SeenFiles {
     /// Whether a listing should look at the size and time of a file.
     pub(crate) fn wants(&self, path: &Path) -> bool {
         let key = self.key(path);
-        !self.files.contains_key(&key) || (!self.by_name && (self.files.len() <= RECHECK_ALL || key % RECHECK_PARTS == self.round))
+        !self.files.contains_key(&key)
+            || (!self.by_name
+                && (self.files.len() <= RECHECK_ALL || key % RECHECK_PARTS == self.round))
     }
 
     /// What the file is; a change is told once.
     pub(crate) fn classify(&mut self, file: &FoundFile) -> Novelty {
         let key = self.key(&file.path);
         let keeps = self.keeps(file.mtime_ms);
-        let now = Version { mtime_ms: file.mtime_ms, size: file.size };
+        let now = Version {
+            mtime_ms: file.mtime_ms,
+            size: file.size,
+        };
         match self.files.get_mut(&key) {
             Some(version) if self.by_name || *version == now => Novelty::Seen,
             Some(version) => {
                 let before = std::mem::replace(version, now);
-                Novelty::Changed { size: before.size, mtime_ms: before.mtime_ms }
+                Novelty::Changed {
+                    size: before.size,
+                    mtime_ms: before.mtime_ms,
+                }
             }
             None if keeps => Novelty::New,
             None => Novelty::TooOld,
@@ -116,13 +138,21 @@ mod tests {
     use super::*;
 
     fn file(path: &str, mtime_ms: i64, size: u64) -> FoundFile {
-        FoundFile { path: PathBuf::from(path), mtime_ms, size }
+        FoundFile {
+            path: PathBuf::from(path),
+            mtime_ms,
+            size,
+        }
     }
 
     #[test]
     fn seen_age_limit_counts_from_the_newest_file_and_not_on_the_first_listing() {
         let mut seen = SeenFiles::new(false, Some(100));
-        assert_eq!(seen.classify(&file("/d/old", 1, 1)), Novelty::New, "nothing was seen yet");
+        assert_eq!(
+            seen.classify(&file("/d/old", 1, 1)),
+            Novelty::New,
+            "nothing was seen yet"
+        );
         seen.add(Path::new("/d/new"), 1_000, 1);
         seen.add(Path::new("/d/old"), 1, 1);
         seen.purge();
@@ -137,7 +167,13 @@ mod tests {
         let mut seen = SeenFiles::new(false, None);
         seen.add(Path::new("/d/a"), 10, 5);
         assert!(seen.wants(Path::new("/d/a")));
-        assert_eq!(seen.classify(&file("/d/a", 20, 6)), Novelty::Changed { size: 5, mtime_ms: 10 });
+        assert_eq!(
+            seen.classify(&file("/d/a", 20, 6)),
+            Novelty::Changed {
+                size: 5,
+                mtime_ms: 10
+            }
+        );
         assert_eq!(seen.classify(&file("/d/a", 20, 6)), Novelty::Seen);
     }
 
@@ -152,7 +188,9 @@ mod tests {
     #[test]
     fn seen_many_files_are_looked_at_again_in_turns() {
         let mut seen = SeenFiles::new(false, None);
-        let paths: Vec<PathBuf> = (0..RECHECK_ALL + 1_000).map(|i| PathBuf::from(format!("/d/{i}"))).collect();
+        let paths: Vec<PathBuf> = (0..RECHECK_ALL + 1_000)
+            .map(|i| PathBuf::from(format!("/d/{i}")))
+            .collect();
         for path in &paths {
             seen.add(path, 1, 1);
         }

@@ -37,7 +37,9 @@ impl Unread {
         } else {
             found.sort_unstable_by(FoundFile::arrival);
         }
-        Self { files: found.into() }
+        Self {
+            files: found.into(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -49,7 +51,10 @@ impl Unread {
     pub(crate) fn take(&mut self, limit: Limit) -> Vec<FoundFile> {
         let count = match limit {
             Limit::None => self.files.len(),
-            Limit::Files(files) => self.files.len().min(usize::try_from(files).unwrap_or(usize::MAX)),
+            Limit::Files(files) => self
+                .files
+                .len()
+                .min(usize::try_from(files).unwrap_or(usize::MAX)),
             Limit::Bytes(bytes) => {
                 let mut total = 0_u64;
                 let fits = self.files.iter().take_while(|file| {
@@ -92,12 +97,22 @@ mod tests {
     use super::*;
 
     fn unread(latest_first: bool) -> Unread {
-        let file = |path: &str, mtime_ms, size| FoundFile { path: path.into(), mtime_ms, size };
-        Unread::new(vec![file("/b", 5, 300), file("/c", 1, 100), file("/a", 5, 200)], latest_first)
+        let file = |path: &str, mtime_ms, size| FoundFile {
+            path: path.into(),
+            mtime_ms,
+            size,
+        };
+        Unread::new(
+            vec![file("/b", 5, 300), file("/c", 1, 100), file("/a", 5, 200)],
+            latest_first,
+        )
     }
 
     fn names(files: &[FoundFile]) -> String {
-        files.iter().map(|file| file.path.display().to_string()).collect()
+        files
+            .iter()
+            .map(|file| file.path.display().to_string())
+            .collect()
     }
 
     #[test]

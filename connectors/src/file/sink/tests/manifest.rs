@@ -18,7 +18,10 @@ async fn commit_epochs(sink: &FileSink, context: &SinkContext, epochs: std::ops:
     for epoch in epochs {
         let row = [(i64::try_from(epoch).unwrap(), "x")];
         let prepared = stage_epoch(sink, context, epoch, &row, 1).await.unwrap();
-        assert_eq!(committer.commit(Epoch(epoch), prepared).await.unwrap(), CommitOutcome::Committed);
+        assert_eq!(
+            committer.commit(Epoch(epoch), prepared).await.unwrap(),
+            CommitOutcome::Committed
+        );
     }
 }
 
@@ -34,14 +37,41 @@ async fn manifest_has_sparks_layout() {
     let (header, line) = text.split_once('\n').unwrap();
     assert_eq!(header, "v1");
     let line: serde_json::Value = serde_json::from_str(line).unwrap();
-    let keys: Vec<&str> = line.as_object().unwrap().keys().map(String::as_str).collect();
-    let spark = ["path", "size", "isDir", "modificationTime", "blockReplication", "blockSize", "action"];
+    let keys: Vec<&str> = line
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect();
+    let spark = [
+        "path",
+        "size",
+        "isDir",
+        "modificationTime",
+        "blockReplication",
+        "blockSize",
+        "action",
+    ];
     assert_eq!(keys[..7], spark);
     assert_eq!(keys[7..], ["queryId", "sinkId", "epoch"]);
-    assert!(line["path"].as_str().unwrap().starts_with("file:///") && line["path"].as_str().unwrap().contains("/a%20b%25/part-00000-"));
-    assert_eq!(line["size"], std::fs::metadata(&visible(&out)[0]).unwrap().len());
+    assert!(
+        line["path"].as_str().unwrap().starts_with("file:///")
+            && line["path"]
+                .as_str()
+                .unwrap()
+                .contains("/a%20b%25/part-00000-")
+    );
     assert_eq!(
-        (line["isDir"].as_bool(), line["blockReplication"].as_i64(), line["blockSize"].as_i64(), line["action"].as_str()),
+        line["size"],
+        std::fs::metadata(&visible(&out)[0]).unwrap().len()
+    );
+    assert_eq!(
+        (
+            line["isDir"].as_bool(),
+            line["blockReplication"].as_i64(),
+            line["blockSize"].as_i64(),
+            line["action"].as_str()
+        ),
         (Some(false), Some(1), Some(33_554_432), Some("add"))
     );
 }
@@ -61,24 +91,46 @@ async fn manifest_is_compacted_every_tenth_time_and_stays_readable() {
         let from = committed_ids(dir.path()).len() as u64;
         commit_epochs(&sink, &context, from..until).await;
         assert_eq!(manifest_names(dir.path()).join(" "), names);
-        assert_eq!(committed_ids(dir.path()), (0..i64::try_from(until).unwrap()).collect::<Vec<_>>());
+        assert_eq!(
+            committed_ids(dir.path()),
+            (0..i64::try_from(until).unwrap()).collect::<Vec<_>>()
+        );
     }
     let compact = std::fs::read_to_string(dir.path().join("_spark_metadata/29.compact")).unwrap();
-    assert_eq!(compact.lines().count(), 31, "the header and everything so far");
+    assert_eq!(
+        compact.lines().count(),
+        31,
+        "the header and everything so far"
+    );
 }
 
 #[tokio::test]
 async fn manifest_retention_forgets_old_files_but_not_which_epochs_are_committed() {
     let dir = tempfile::tempdir().unwrap();
-    let sink = JsonSink::new(dir.path().to_str().unwrap()).retention(Duration::from_secs(60)).build().unwrap();
+    let sink = JsonSink::new(dir.path().to_str().unwrap())
+        .retention(Duration::from_secs(60))
+        .build()
+        .unwrap();
     let far = i64::MAX / 4;
-    let late = SinkContext { clock: Arc::new(ManualClock::new(far)), ..context(1) };
+    let late = SinkContext {
+        clock: Arc::new(ManualClock::new(far)),
+        ..context(1)
+    };
     sink.open(&late).await.unwrap();
     commit_epochs(&sink, &late, 0..10).await;
-    assert_eq!(committed_ids(dir.path()), [8, 9], "the newest epoch before the compaction and the compaction's own");
+    assert_eq!(
+        committed_ids(dir.path()),
+        [8, 9],
+        "the newest epoch before the compaction and the compaction's own"
+    );
     assert_eq!(plain_ids(dir.path()).len(), 10, "files stay");
     let prepared = stage_epoch(&sink, &late, 3, &[(3, "x")], 1).await.unwrap();
-    let outcome = sink.committer(&late).unwrap().commit(Epoch(3), prepared).await.unwrap();
+    let outcome = sink
+        .committer(&late)
+        .unwrap()
+        .commit(Epoch(3), prepared)
+        .await
+        .unwrap();
     assert_eq!(outcome, CommitOutcome::AlreadyCommitted);
 }
 
@@ -86,14 +138,25 @@ async fn manifest_retention_forgets_old_files_but_not_which_epochs_are_committed
 async fn manifest_of_two_queries_at_the_same_time_holds_both() {
     let dir = tempfile::tempdir().unwrap();
     let sink = sink(dir.path());
-    let contexts = [1, 2].map(|query| SinkContext { query_id: uuid::Uuid::from_u128(query), ..context(1) });
-    let mut committers: Vec<_> = contexts.iter().map(|context| sink.committer(context).unwrap()).collect();
+    let contexts = [1, 2].map(|query| SinkContext {
+        query_id: uuid::Uuid::from_u128(query),
+        ..context(1)
+    });
+    let mut committers: Vec<_> = contexts
+        .iter()
+        .map(|context| sink.committer(context).unwrap())
+        .collect();
     let mut expected = Vec::new();
     for epoch in 0..15_u64 {
         for (query, (context, committer)) in contexts.iter().zip(&mut committers).enumerate() {
             let id = i64::try_from(epoch * 2 + query as u64).unwrap();
-            let prepared = stage_epoch(&sink, context, epoch, &[(id, "x")], 1).await.unwrap();
-            assert_eq!(committer.commit(Epoch(epoch), prepared).await.unwrap(), CommitOutcome::Committed);
+            let prepared = stage_epoch(&sink, context, epoch, &[(id, "x")], 1)
+                .await
+                .unwrap();
+            assert_eq!(
+                committer.commit(Epoch(epoch), prepared).await.unwrap(),
+                CommitOutcome::Committed
+            );
             expected.push(id);
         }
     }
@@ -108,9 +171,19 @@ async fn manifest_of_a_faster_run_of_the_same_query_wins() {
     let slow_files = write_epoch(&sink, &slow, 0, &[(1, "x")], 1).await.unwrap();
     let mut slow_committer = sink.committer(&slow).unwrap();
     let fast_files = stage_epoch(&sink, &fast, 0, &[(1, "x")], 1).await.unwrap();
-    sink.committer(&fast).unwrap().commit(Epoch(0), fast_files).await.unwrap();
-    assert_eq!(slow_committer.commit(Epoch(0), slow_files).await.unwrap(), CommitOutcome::AlreadyCommitted);
-    assert_eq!((plain_ids(dir.path()), committed_ids(dir.path())), (vec![1], vec![1]));
+    sink.committer(&fast)
+        .unwrap()
+        .commit(Epoch(0), fast_files)
+        .await
+        .unwrap();
+    assert_eq!(
+        slow_committer.commit(Epoch(0), slow_files).await.unwrap(),
+        CommitOutcome::AlreadyCommitted
+    );
+    assert_eq!(
+        (plain_ids(dir.path()), committed_ids(dir.path())),
+        (vec![1], vec![1])
+    );
 }
 
 #[tokio::test]
@@ -132,12 +205,20 @@ async fn manifest_written_by_spark_is_continued() {
     sink.open(&context).await.unwrap();
     commit_epochs(&sink, &context, 0..3).await;
     assert_eq!(committed_ids(dir.path()), [0, 1, 2, 100]);
-    assert_eq!(manifest_names(dir.path()), ["2.compact", "3", "4", "5.compact", "6"]);
+    assert_eq!(
+        manifest_names(dir.path()),
+        ["2.compact", "3", "4", "5.compact", "6"]
+    );
 }
 
 #[tokio::test]
 async fn manifest_damaged_or_with_a_hole_is_an_error_that_names_the_file() {
-    for (name, text) in [(Some("1"), ""), (Some("1"), "v2\n"), (Some("1"), "v1\n{\"path\":"), (None, "")] {
+    for (name, text) in [
+        (Some("1"), ""),
+        (Some("1"), "v2\n"),
+        (Some("1"), "v1\n{\"path\":"),
+        (None, ""),
+    ] {
         let dir = tempfile::tempdir().unwrap();
         let sink = sink(dir.path());
         let context = context(1);
@@ -159,12 +240,19 @@ async fn manifest_damaged_or_with_a_hole_is_an_error_that_names_the_file() {
 async fn committed_files_are_found_after_the_directory_was_moved() {
     let dir = tempfile::tempdir().unwrap();
     let before = dir.path().join("before");
-    let sink = JsonSink::new(before.to_str().unwrap()).partition_by(["k"]).build().unwrap();
+    let sink = JsonSink::new(before.to_str().unwrap())
+        .partition_by(["k"])
+        .build()
+        .unwrap();
     let context = context(1);
     sink.open(&context).await.unwrap();
     commit_epochs(&sink, &context, 0..2).await;
     let after = dir.path().join("after");
     std::fs::rename(&before, &after).unwrap();
     assert_eq!(committed_ids(&after), [0, 1]);
-    assert_eq!(manifest::committed_files(dir.path()).unwrap(), None, "no manifest");
+    assert_eq!(
+        manifest::committed_files(dir.path()).unwrap(),
+        None,
+        "no manifest"
+    );
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use weir_runtime::{
-    Committable, Epoch, EpochBatch, FailPoints, ManualClock, Origin, OutputMode, Result, Rows, Sink, SinkContext,
+    Committable, Epoch, EpochBatch, FailPoints, ManualClock, Origin, OutputMode, Result, Rows,
+    Sink, SinkContext,
 };
 
 use super::super::{FileSink, manifest};
@@ -17,7 +18,11 @@ pub(super) fn batch(rows: &[(i64, &str)]) -> RecordBatch {
 }
 
 pub(super) fn rows(epoch: u64, rows: &[(i64, &str)]) -> EpochBatch {
-    EpochBatch { epoch: Epoch(epoch), origin: Origin::default(), rows: Rows::inserts(batch(rows)) }
+    EpochBatch {
+        epoch: Epoch(epoch),
+        origin: Origin::default(),
+        rows: Rows::inserts(batch(rows)),
+    }
 }
 
 pub(super) fn context(generation: u64) -> SinkContext {
@@ -69,7 +74,13 @@ pub(super) fn visible(dir: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
-        if path.file_name().unwrap().to_str().unwrap().starts_with(['_', '.']) {
+        if path
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with(['_', '.'])
+        {
             continue;
         }
         if path.is_dir() {
@@ -83,14 +94,18 @@ pub(super) fn visible(dir: &Path) -> Vec<PathBuf> {
 }
 
 pub(super) fn listed(dir: &Path) -> Vec<String> {
-    visible(dir).iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+    visible(dir)
+        .iter()
+        .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned())
+        .collect()
 }
 
 fn ids(files: &[PathBuf]) -> Vec<i64> {
     let mut ids = Vec::new();
     for file in files {
         for line in std::fs::read_to_string(file).unwrap().lines() {
-            let row: serde_json::Value = serde_json::from_str(line).expect("every visible file is complete");
+            let row: serde_json::Value =
+                serde_json::from_str(line).expect("every visible file is complete");
             ids.push(row["id"].as_i64().unwrap());
         }
     }
@@ -109,8 +124,12 @@ pub(super) fn committed_ids(dir: &Path) -> Vec<i64> {
 }
 
 pub(super) fn manifest_names(dir: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(dir.join(manifest::DIR)) else { return Vec::new() };
-    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let Ok(entries) = std::fs::read_dir(dir.join(manifest::DIR)) else {
+        return Vec::new();
+    };
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     names
 }
@@ -118,7 +137,9 @@ pub(super) fn manifest_names(dir: &Path) -> Vec<String> {
 /// Files that are not visible.
 pub(super) fn staged_files(dir: &Path) -> Vec<PathBuf> {
     fn walk(dir: &Path, files: &mut Vec<PathBuf>) {
-        let Ok(entries) = std::fs::read_dir(dir) else { return };
+        let Ok(entries) = std::fs::read_dir(dir) else {
+            return;
+        };
         for path in entries.map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
                 walk(&path, files);

@@ -10,14 +10,26 @@ use crate::file::sink::JsonSink;
 async fn hidden_names_and_copies_in_progress_are_not_read() {
     // P055, P057.
     let dirs = Dirs::new();
-    for name in ["_SUCCESS", ".part.crc", ".a.json.tmp", "b.json._COPYING_", "_tmp/c.json", ".x/d.json", "sub/e.json"] {
+    for name in [
+        "_SUCCESS",
+        ".part.crc",
+        ".a.json.tmp",
+        "b.json._COPYING_",
+        "_tmp/c.json",
+        ".x/d.json",
+        "sub/e.json",
+    ] {
         dirs.put(name, &[9], 0);
     }
     dirs.put("a.json", &[1], 0);
     let mut driver = Driver::start(&dirs, dirs.source(|source| source)).await;
     assert_eq!(driver.trigger().await, Some(vec![1]));
     std::fs::rename(dirs.path("b.json._COPYING_"), dirs.path("b.json")).unwrap();
-    assert_eq!(driver.trigger().await, Some(vec![9]), "renamed when it is whole");
+    assert_eq!(
+        driver.trigger().await,
+        Some(vec![9]),
+        "renamed when it is whole"
+    );
 }
 
 #[tokio::test]
@@ -30,7 +42,11 @@ async fn recursive_lookup_reads_directories_inside() {
     dirs.put("_hidden/e.json", &[9], 0);
     #[cfg(unix)]
     std::os::unix::fs::symlink(dirs.path("sub"), dirs.path("sub/deep/up")).unwrap();
-    let mut driver = Driver::start(&dirs, dirs.source(|source| source.recursive_file_lookup(true))).await;
+    let mut driver = Driver::start(
+        &dirs,
+        dirs.source(|source| source.recursive_file_lookup(true)),
+    )
+    .await;
     assert_eq!(driver.trigger().await, Some(vec![1, 2, 3, 4]));
 }
 
@@ -39,8 +55,15 @@ async fn partition_directory_is_an_error_and_not_skipped() {
     let dirs = Dirs::new();
     dirs.put("_k=1/a.json", &[1], 0);
     let mut driver = Driver::start(&dirs, dirs.source(|source| source)).await;
-    let error = driver.source.latest(None, weir_runtime::Admission::Limited).await.unwrap_err();
-    assert!(error.message().contains("_k=1") && error.message().contains("recursiveFileLookup"), "{error}");
+    let error = driver
+        .source
+        .latest(None, weir_runtime::Admission::Limited)
+        .await
+        .unwrap_err();
+    assert!(
+        error.message().contains("_k=1") && error.message().contains("recursiveFileLookup"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -73,7 +96,13 @@ async fn odd_names_are_read_once_also_after_a_restart() {
 #[tokio::test]
 async fn path_that_exists_is_no_glob_and_one_that_does_not_is() {
     let dirs = Dirs::new();
-    for (name, id) in [("in[1]/a.json", 1), ("in1/b.json", 2), ("x/2024/c.json", 3), ("x/2025/d.json", 4), ("y/2024/e.json", 5)] {
+    for (name, id) in [
+        ("in[1]/a.json", 1),
+        ("in1/b.json", 2),
+        ("x/2024/c.json", 3),
+        ("x/2025/d.json", 4),
+        ("y/2024/e.json", 5),
+    ] {
         dirs.put(name, &[id], id);
     }
     for (path, expected) in [
@@ -95,9 +124,16 @@ async fn path_glob_filter_chooses_names() {
     let dirs = Dirs::new();
     dirs.put("a.json", &[1], 0);
     dirs.put("b.jsonl", &[2], 0);
-    let mut driver = Driver::start(&dirs, dirs.source(|source| source.path_glob_filter("*.jsonl"))).await;
+    let mut driver = Driver::start(
+        &dirs,
+        dirs.source(|source| source.path_glob_filter("*.jsonl")),
+    )
+    .await;
     assert_eq!(driver.trigger().await, Some(vec![2]));
-    let bad = JsonSource::new("/in").schema(schema()).path_glob_filter("[").build();
+    let bad = JsonSource::new("/in")
+        .schema(schema())
+        .path_glob_filter("[")
+        .build();
     assert_eq!(bad.err().unwrap().fault(), Fault::Config);
 }
 
@@ -105,13 +141,26 @@ async fn path_glob_filter_chooses_names() {
 fn path_missing_or_a_file_or_remote_is_refused() {
     let dirs = Dirs::new();
     dirs.put("a.json", &[1], 0);
-    let missing = source_of(&dirs.path("nothing"), |source| source).check_path().unwrap_err();
+    let missing = source_of(&dirs.path("nothing"), |source| source)
+        .check_path()
+        .unwrap_err();
     assert_eq!(missing.condition(), Some("PATH_NOT_FOUND"));
-    let file = source_of(&dirs.path("a.json"), |source| source).check_path().unwrap_err();
+    let file = source_of(&dirs.path("a.json"), |source| source)
+        .check_path()
+        .unwrap_err();
     assert!(file.message().contains("must be a directory"), "{file}");
-    let remote = JsonSource::new("s3://bucket/in").schema(schema()).build().err().unwrap();
+    let remote = JsonSource::new("s3://bucket/in")
+        .schema(schema())
+        .build()
+        .err()
+        .unwrap();
     assert!(remote.message().contains("s3"), "{remote}");
-    assert!(source_of(&dirs.path("no*"), |source| source).check_path().is_ok(), "a glob may match later");
+    assert!(
+        source_of(&dirs.path("no*"), |source| source)
+            .check_path()
+            .is_ok(),
+        "a glob may match later"
+    );
 }
 
 #[tokio::test]
@@ -128,7 +177,9 @@ async fn file_url_is_a_path_too() {
 async fn output_of_a_file_sink_is_read_by_its_manifest() {
     use weir_runtime::{Epoch, FailPoints, ManualClock, OutputMode, Sink, SinkContext};
     let dirs = Dirs::new();
-    let sink = JsonSink::new(dirs.input.path().to_str().unwrap()).build().unwrap();
+    let sink = JsonSink::new(dirs.input.path().to_str().unwrap())
+        .build()
+        .unwrap();
     let context = SinkContext {
         uid: "out".to_owned(),
         query_id: uuid::Uuid::from_u128(1),
@@ -145,11 +196,19 @@ async fn output_of_a_file_sink_is_read_by_its_manifest() {
     let mut driver = Driver::start(&dirs, dirs.source(|source| source)).await;
     for epoch in 0..12_i64 {
         let ids = arrow::array::Int64Array::from(vec![epoch]);
-        let batch = arrow::array::RecordBatch::try_new(schema(), vec![std::sync::Arc::new(ids)]).unwrap();
+        let batch =
+            arrow::array::RecordBatch::try_new(schema(), vec![std::sync::Arc::new(ids)]).unwrap();
         let mut writer = sink.writer(&context, 0).unwrap();
         let number = Epoch(epoch.unsigned_abs());
         let rows = weir_runtime::Rows::inserts(batch);
-        writer.write(weir_runtime::EpochBatch { epoch: number, origin: Default::default(), rows }).await.unwrap();
+        writer
+            .write(weir_runtime::EpochBatch {
+                epoch: number,
+                origin: Default::default(),
+                rows,
+            })
+            .await
+            .unwrap();
         let prepared = writer.prepare(number).await.unwrap();
         assert_eq!(driver.trigger().await, None, "not committed");
         committer.commit(number, vec![prepared]).await.unwrap();

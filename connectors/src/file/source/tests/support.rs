@@ -8,7 +8,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use weir_runtime::{
-    Admission, Epoch, FailPoints, ManualClock, Offset, Polled, Result, Source, SourceContext, SourceReader, Split, WakeHandle,
+    Admission, Epoch, FailPoints, ManualClock, Offset, Polled, Result, Source, SourceContext,
+    SourceReader, Split, WakeHandle,
 };
 use weir_state::CheckpointLocation;
 
@@ -29,12 +30,18 @@ pub(super) struct Dirs {
 
 impl Dirs {
     pub(super) fn new() -> Self {
-        Self { input: Arc::new(tempfile::tempdir().unwrap()), checkpoint: tempfile::tempdir().unwrap() }
+        Self {
+            input: Arc::new(tempfile::tempdir().unwrap()),
+            checkpoint: tempfile::tempdir().unwrap(),
+        }
     }
 
     /// The same input with another checkpoint.
     pub(super) fn share(&self) -> Self {
-        Self { input: Arc::clone(&self.input), checkpoint: tempfile::tempdir().unwrap() }
+        Self {
+            input: Arc::clone(&self.input),
+            checkpoint: tempfile::tempdir().unwrap(),
+        }
     }
 
     pub(super) fn path(&self, name: &str) -> PathBuf {
@@ -52,7 +59,12 @@ impl Dirs {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, bytes).unwrap();
         let since = Duration::from_secs(TIME_ZERO.checked_add_signed(seconds).unwrap());
-        File::options().write(true).open(&path).unwrap().set_modified(UNIX_EPOCH + since).unwrap();
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(UNIX_EPOCH + since)
+            .unwrap();
     }
 
     pub(super) fn source(&self, change: impl FnOnce(JsonSource) -> JsonSource) -> FileSource {
@@ -61,7 +73,9 @@ impl Dirs {
 }
 
 pub(super) fn source_of(path: &Path, change: impl FnOnce(JsonSource) -> JsonSource) -> FileSource {
-    change(JsonSource::new(path.to_str().unwrap()).schema(schema())).build().unwrap()
+    change(JsonSource::new(path.to_str().unwrap()).schema(schema()))
+        .build()
+        .unwrap()
 }
 
 /// Plans, reads and commits epochs; a restart keeps only what a checkpoint keeps.
@@ -76,13 +90,26 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) async fn start(dirs: &Dirs, source: FileSource) -> Self {
         let checkpoint = dirs.checkpoint.path().to_owned();
-        let driver = Self { source, checkpoint, committed: None, planned: None, position: None };
+        let driver = Self {
+            source,
+            checkpoint,
+            committed: None,
+            planned: None,
+            position: None,
+        };
         driver.open().await.unwrap()
     }
 
     pub(super) async fn restart(self, source: FileSource) -> Self {
         let position = self.committed.as_ref().map(|(_, end)| end.clone());
-        Self { source, position, ..self }.open().await.unwrap()
+        Self {
+            source,
+            position,
+            ..self
+        }
+        .open()
+        .await
+        .unwrap()
     }
 
     async fn open(mut self) -> Result<Self> {
@@ -147,21 +174,35 @@ impl Driver {
 
     pub(super) async fn trigger_with(&mut self, admission: Admission) -> Option<Vec<i64>> {
         let (start, end) = self.plan_with(admission).await?;
-        let splits = self.source.splits(self.planned.unwrap(), start.as_ref(), &end).await.unwrap();
+        let splits = self
+            .source
+            .splits(self.planned.unwrap(), start.as_ref(), &end)
+            .await
+            .unwrap();
         let rows = self.read(&splits).unwrap();
         self.commit(&end).await;
         Some(rows)
     }
 }
 
-pub(super) fn read_split(reader: &mut dyn SourceReader, split: &Split, max_rows: usize) -> Result<Vec<i64>> {
+pub(super) fn read_split(
+    reader: &mut dyn SourceReader,
+    split: &Split,
+    max_rows: usize,
+) -> Result<Vec<i64>> {
     reader.open(split)?;
     let mut ids = Vec::new();
     loop {
         match reader.poll(max_rows, Duration::ZERO)? {
             Polled::Batch(batch) => {
                 assert!(batch.num_rows() <= max_rows);
-                ids.extend(batch.column(0).as_primitive::<Int64Type>().iter().map(|id| id.unwrap_or(-1)));
+                ids.extend(
+                    batch
+                        .column(0)
+                        .as_primitive::<Int64Type>()
+                        .iter()
+                        .map(|id| id.unwrap_or(-1)),
+                );
             }
             Polled::Idle => {}
             Polled::Done => return Ok(ids),
