@@ -69,26 +69,57 @@ impl IntoCondition for &str {
 
 /// The expression with its columns found in `plan` and its texts parsed.
 pub(crate) fn resolve(session: &Session, expr: Expr, plan: &LogicalPlan) -> Result<Expr> {
-    let schema = plan.schema();
-    let resolved = expr.transform_up(|node| {
-        let Expr::Column(column) = &node else { return Ok(Transformed::no(node)) };
-        if column.relation.is_some() {
-            return Ok(Transformed::no(node));
-        }
-        if let Some(found) = find(plan, &column.name) {
-            return Ok(Transformed::yes(found));
-        }
-        crate::sql::parse_expr(session.context(), &column.name, schema).map(Transformed::yes)
+    if let Expr::Column(column) = &expr {
+        return resolve_one(session, column, plan).map_err(plan_error);
+    }
+    let resolved = expr.transform_up(|node| match &node {
+        Expr::Column(column) => Ok(Transformed::yes(
+            resolve_one(session, column, plan)?.unalias(),
+        )),
+        _ => Ok(Transformed::no(node)),
     });
     resolved.map(|resolved| resolved.data).map_err(plan_error)
 }
 
+/// A column that was found keeps the spelling that was asked for, as in Spark.
+fn resolve_one(
+    session: &Session,
+    column: &Column,
+    plan: &LogicalPlan,
+) -> datafusion::common::Result<Expr> {
+    if column.relation.is_some() {
+        return Ok(Expr::Column(column.clone()));
+    }
+    match find(plan, &column.name) {
+        Some(Expr::Column(found))
+            if found.name != column.name && found.name.eq_ignore_ascii_case(&column.name) =>
+        {
+            Ok(Expr::Column(found).alias(&column.name))
+        }
+        Some(found) => Ok(found),
+        None => crate::sql::parse_expr(session.context(), &column.name, plan.schema()),
+    }
+}
+
 /// The one column of this name: letter by letter, else in any letter case.
 pub(crate) fn find(plan: &LogicalPlan, name: &str) -> Option<Expr> {
-    let name = name.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')).unwrap_or(name);
-    let columns = || plan.schema().iter().map(|(qualifier, field)| Column::from((qualifier, field)));
+    let name = name
+        .strip_prefix('`')
+        .and_then(|rest| rest.strip_suffix('`'))
+        .unwrap_or(name);
+    let columns = || {
+        plan.schema()
+            .iter()
+            .map(|(qualifier, field)| Column::from((qualifier, field)))
+    };
     let exact: Vec<Column> = columns().filter(|column| column.name == name).collect();
-    let found = if exact.is_empty() { columns().filter(|column| column.name.eq_ignore_ascii_case(name)).collect() } else { exact };
+    let found = if exact.is_empty() {
+        columns()
+            .filter(|column| column.name.eq_ignore_ascii_case(name))
+            .collect()
+    } else {
+        exact
+    };
     match found.as_slice() {
         [one] => Some(Expr::Column(one.clone())),
         _ => None,
@@ -100,18 +131,32 @@ pub(crate) fn column(plan: &LogicalPlan, name: &str) -> Result<Column> {
     if let Some(Expr::Column(column)) = find(plan, name) {
         return Ok(column);
     }
-    let names: Vec<&str> = plan.schema().fields().iter().map(|field| field.name().as_str()).collect();
-    let times = names.iter().filter(|known| known.eq_ignore_ascii_case(name)).count();
+    let names: Vec<&str> = plan
+        .schema()
+        .fields()
+        .iter()
+        .map(|field| field.name().as_str())
+        .collect();
+    let times = names
+        .iter()
+        .filter(|known| known.eq_ignore_ascii_case(name))
+        .count();
     let (condition, what) = match times {
         0 => ("UNRESOLVED_COLUMN.WITH_SUGGESTION", "does not exist"),
         _ => ("AMBIGUOUS_REFERENCE", "is ambiguous"),
     };
-    Err(WeirError::plan(format!("column '{name}' {what}, columns: {}", names.join(", "))).with_condition(condition))
+    Err(WeirError::plan(format!(
+        "column '{name}' {what}, columns: {}",
+        names.join(", ")
+    ))
+    .with_condition(condition))
 }
 
 /// Spark's types and rewrites over a plan built by hand.
 pub(crate) fn analyzed(session: &Session, plan: LogicalPlan) -> Result<LogicalPlan> {
     // The analysis looks nothing up, so it is done at its first poll.
     let analysis = crate::sql::analyze(session.context(), plan).now_or_never();
-    analysis.ok_or_else(|| WeirError::internal("the analysis of a plan had to wait"))?.map_err(plan_error)
+    analysis
+        .ok_or_else(|| WeirError::internal("the analysis of a plan had to wait"))?
+        .map_err(plan_error)
 }

@@ -15,8 +15,11 @@ pub(super) fn show(query: &StreamingQuery) {
     if !std::io::stderr().is_terminal() {
         return;
     }
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+        return;
+    };
     let query = query.clone();
-    tokio::spawn(async move {
+    runtime.spawn(async move {
         let bar = bar();
         bar.set_message(query.name().unwrap_or("query").to_owned());
         while query.is_active() {
@@ -30,13 +33,18 @@ pub(super) fn show(query: &StreamingQuery) {
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {prefix} {per_sec} eta {eta}");
+    let style =
+        ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {prefix} {per_sec} eta {eta}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
 }
 
 fn update(bar: &ProgressBar, query: &StreamingQuery) {
-    let rows: u64 = query.recent_progress().iter().map(|progress| progress.num_input_rows).sum();
+    let rows: u64 = query
+        .recent_progress()
+        .iter()
+        .map(|progress| progress.num_input_rows)
+        .sum();
     match query.backlog() {
         Some(backlog) => {
             bar.set_length(backlog.total);

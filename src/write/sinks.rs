@@ -25,23 +25,41 @@ pub(super) struct Wanted<'a> {
     pub(super) columns: arrow::datatypes::SchemaRef,
 }
 
+/// A sink, and the table that shows what it took.
+pub(super) struct Made {
+    pub(super) sink: Arc<dyn Sink>,
+    /// Name and table, to be added to the session when the query is up.
+    pub(super) table: Option<(String, Arc<MemoryTableProvider>)>,
+}
+
+impl From<Arc<dyn Sink>> for Made {
+    fn from(sink: Arc<dyn Sink>) -> Self {
+        Self { sink, table: None }
+    }
+}
+
 impl Wanted<'_> {
     /// The sink of the format.
-    pub(super) fn sink(&self, mut options: OptionTexts) -> Result<Arc<dyn Sink>> {
+    pub(super) fn made(&self, mut options: OptionTexts) -> Result<Made> {
         let format = match self.format {
             Some(format) => format,
             None if options.get("path").is_some() => "parquet",
-            None => return Err(WeirError::config(format!("a query needs a sink: a format ({FORMATS}), foreach_batch, foreach or sink"))),
+            None => {
+                return Err(WeirError::config(format!(
+                    "a query needs a sink: a format ({FORMATS}), foreach_batch, foreach or sink"
+                )));
+            }
         };
         match format.to_ascii_lowercase().as_str() {
-            "parquet" | "json" | "csv" | "text" => self.files(format, options),
+            "parquet" | "json" | "csv" | "text" => self.files(format, options).map(Made::from),
             "console" => {
                 options.take("path");
                 let zone = self.session.settings().get(TIME_ZONE).unwrap_or_default();
-                Ok(Arc::new(ConsoleSink::from_options(options.texts())?.time_zone(&zone)?))
+                let sink = ConsoleSink::from_options(options.texts())?.time_zone(&zone)?;
+                Ok(Made::from(Arc::new(sink) as Arc<dyn Sink>))
             }
             "memory" => self.memory(&options),
-            "noop" => no_options("noop", &options).map(|()| Arc::new(NoopSink::new()) as Arc<dyn Sink>),
+            "noop" => no_options("noop", &options).map(|()| Made::from(Arc::new(NoopSink::new()) as Arc<dyn Sink>)),
             _ => Err(WeirError::config(format!(
                 "a stream cannot be written to format '{format}', allowed: {FORMATS}; other targets through foreach_batch"
             ))
@@ -51,32 +69,50 @@ impl Wanted<'_> {
 
     fn files(&self, format: &str, mut options: OptionTexts) -> Result<Arc<dyn Sink>> {
         let path = options.take("path").ok_or_else(|| {
-            WeirError::config(format!("a {format} sink needs a path: start_path(path) or option 'path'"))
+            WeirError::config(format!(
+                "a {format} sink needs a path: start_path(path) or option 'path'"
+            ))
         })?;
         if options.get("timeZone").is_none() {
-            options.set("timeZone", self.session.settings().get(TIME_ZONE).unwrap_or_default());
+            options.set(
+                "timeZone",
+                self.session.settings().get(TIME_ZONE).unwrap_or_default(),
+            );
         }
         if self.mode != OutputMode::Append {
-            let message = format!("output mode {} is not supported by the {format} sink, allowed: append", self.mode);
-            return Err(WeirError::plan(message).with_condition("STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE"));
+            let message = format!(
+                "output mode {} is not supported by the {format} sink, allowed: append",
+                self.mode
+            );
+            return Err(WeirError::plan(message)
+                .with_condition("STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE"));
         }
-        let config = FileSinkConfig::from_options(format, &path, self.partition_by, options.texts())?;
+        let config =
+            FileSinkConfig::from_options(format, &path, self.partition_by, options.texts())?;
         Ok(Arc::new(FileSink::new(config)?))
     }
 
-    fn memory(&self, options: &OptionTexts) -> Result<Arc<dyn Sink>> {
+    fn memory(&self, options: &OptionTexts) -> Result<Made> {
         no_options("memory", options)?;
-        let name = self.name.ok_or_else(|| WeirError::config("the memory sink needs a query name, which becomes the name of its table"))?;
+        let name = self.name.ok_or_else(|| {
+            WeirError::config(
+                "the memory sink needs a query name, which becomes the name of its table",
+            )
+        })?;
         let sink = MemorySink::new();
         let table = MemoryTableProvider::new(sink.table(), Arc::clone(&self.columns));
-        self.session.add_table(name, Arc::new(table))?;
-        Ok(Arc::new(sink))
+        Ok(Made {
+            sink: Arc::new(sink),
+            table: Some((name.to_owned(), Arc::new(table))),
+        })
     }
 }
 
 fn no_options(format: &str, options: &OptionTexts) -> Result<()> {
     match options.texts().keys().next() {
-        Some(name) => Err(WeirError::config(format!("sink '{format}' has no option '{name}', it has none at all"))),
+        Some(name) => Err(WeirError::config(format!(
+            "sink '{format}' has no option '{name}', it has none at all"
+        ))),
         None => Ok(()),
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use weir_runtime::{QueryConfig, Result, Sink, Topology, WeirError};
+use weir_runtime::{QueryConfig, Result, Topology, WeirError};
 
-use super::sinks::Wanted;
+use super::sinks::{Made, Wanted};
 use super::{DataStreamWriter, checkpoint, progress_bar};
 use crate::plan::{is_streaming, plan_stream, unsupported};
 use crate::session::PROGRESS_BAR;
@@ -25,27 +25,42 @@ pub(super) async fn start(mut writer: DataStreamWriter) -> Result<StreamingQuery
         writer.name = Some(name);
     }
     let location = checkpoint::location(session, &mut writer.options, writer.name.as_deref())?;
-    let starting = session.streams().claim(writer.name.clone(), location.as_deref().map(checkpoint::normal))?;
-    let sink = sink(&writer)?;
-    let topology = plan_stream(session.context(), plan, sink, writer.mode)?;
+    let starting = session.streams().claim(
+        writer.name.clone(),
+        location.as_deref().map(checkpoint::normal),
+    )?;
+    let made = made(&writer)?;
+    let topology = plan_stream(session.context(), plan, made.sink, writer.mode)?;
     let config = config(&writer, location);
     let plans = plans(&frame.explain(), &topology);
     let handle = weir_runtime::StreamingQuery::start(topology, config).await?;
     let query = StreamingQuery::new(handle, plans);
     starting.started(&query);
+    if let Some((name, table)) = made.table {
+        session.add_table(&name, table)?;
+    }
     if writer.trigger.is_bounded() && session.settings().is_on(PROGRESS_BAR) {
         progress_bar::show(&query);
     }
-    Ok(query)
+    Ok(query.owning(session.clone()))
 }
 
-fn sink(writer: &DataStreamWriter) -> Result<Arc<dyn Sink>> {
+fn made(writer: &DataStreamWriter) -> Result<Made> {
     let frame = &writer.frame;
     if let Some(sink) = &writer.sink {
-        let unused = writer.options.texts().keys().next().cloned().or_else(|| writer.format.clone());
+        let unused = writer
+            .options
+            .texts()
+            .keys()
+            .next()
+            .cloned()
+            .or_else(|| writer.format.clone());
         return match unused {
-            Some(unused) => Err(WeirError::config(format!("'{unused}' has no meaning for {}, a sink made in code", sink.description()))),
-            None => Ok(Arc::clone(sink)),
+            Some(unused) => Err(WeirError::config(format!(
+                "'{unused}' has no meaning for {}, a sink made in code",
+                sink.description()
+            ))),
+            None => Ok(Made::from(Arc::clone(sink))),
         };
     }
     let wanted = Wanted {
@@ -56,7 +71,7 @@ fn sink(writer: &DataStreamWriter) -> Result<Arc<dyn Sink>> {
         mode: writer.mode,
         columns: frame.schema(),
     };
-    wanted.sink(writer.options.clone())
+    wanted.made(writer.options.clone())
 }
 
 fn config(writer: &DataStreamWriter, location: Option<String>) -> QueryConfig {
@@ -73,7 +88,10 @@ fn config(writer: &DataStreamWriter, location: Option<String>) -> QueryConfig {
             frozen: own.frozen,
             ..engine
         },
-        None => QueryConfig { parallelism: session.parallelism(), ..own },
+        None => QueryConfig {
+            parallelism: session.parallelism(),
+            ..own
+        },
     };
     config.name.clone_from(&writer.name);
     config.trigger = writer.trigger;

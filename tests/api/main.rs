@@ -1,0 +1,9 @@
+//! The user's view: what programs over sessions, frames, writers and queries see.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+mod frames;
+mod manager;
+mod refusals;
+mod sinks;
+mod support;
+mod worked_example;
