@@ -8,6 +8,9 @@ use weir::prelude::*;
 
 use crate::support::{Home, add, numbers, session, stream};
 
+/// Epochs and their values.
+type Seen = Arc<Mutex<Vec<(u64, Vec<i64>)>>>;
+
 #[tokio::test]
 async fn memory_sink_is_a_table_that_shows_committed_rows() {
     let session = session();
@@ -42,7 +45,7 @@ async fn memory_sink_is_a_table_that_shows_committed_rows() {
 async fn foreach_batch_gets_frames_and_rising_numbers() {
     let (home, session) = (Home::new(), session());
     let (rows, frame) = stream(&session);
-    let seen: Arc<Mutex<Vec<(u64, Vec<i64>)>>> = Arc::default();
+    let seen = Seen::default();
     let notes = Arc::clone(&seen);
     let writer = frame
         .write_stream()

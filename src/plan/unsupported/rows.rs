@@ -23,7 +23,7 @@ pub(super) fn check(
         return;
     }
     match node {
-        LogicalPlan::Sort(_) if !(mode == OutputMode::Complete && !aggregations(node).is_empty()) => {
+        LogicalPlan::Sort(_) if mode != OutputMode::Complete || aggregations(node).is_empty() => {
             problems.add(OPERATION, "sorting a stream needs output mode complete and an aggregation below it");
         }
         LogicalPlan::Limit(limit) => self::limit(limit, mode, problems),
