@@ -1,10 +1,12 @@
 //! Files as a source and as a sink.
 //!
-//! What lives here turns the bytes of one file into Arrow batches ([`decode`]) and batches into the bytes of one file
-//! ([`encode`]); finding files, remembering which ones were read and publishing finished ones are siblings of it.
+//! Three layers: [`decode`] and [`encode`] turn the bytes of one file into Arrow batches and back; [`source`] finds files and
+//! remembers which ones were read; [`sink`] publishes finished files, each epoch all at once. What users may set stands in
+//! one table, [`options`].
 
 pub mod decode;
 pub mod encode;
-
-#[cfg(test)]
-mod round_trip;
+pub mod options;
+pub mod sink;
+pub mod source;
+pub(crate) mod uri;

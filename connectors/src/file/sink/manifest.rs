@@ -1,0 +1,381 @@
+//! `_spark_metadata`: the files of committed epochs, in Spark's layout, so that Spark reads what this sink wrote.
+//!
+//! One small file for each epoch with rows, `<n>`, numbered without holes from 0; every tenth holds everything before it too
+//! and is called `<n>.compact`. A file is the line `v1` and one line of JSON for each data file. Beside Spark's fields a
+//! line says which query, sink and epoch the data file is of: the number alone cannot, because several queries may write
+//! to one directory one after the other (a query whose checkpoint was deleted begins at epoch 0 again and must not be
+//! taken for the old one).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+use weir_runtime::{Epoch, Fault, Result, WeirError};
+
+use crate::file::source::files::FoundFile;
+use crate::file::uri;
+
+/// Directory of the manifest inside of the output.
+pub(crate) const DIR: &str = "_spark_metadata";
+
+const COMPACT: &str = ".compact";
+const HEADER: &str = "v1";
+/// Epochs between two compact files in a directory that has none yet, as in Spark.
+pub(super) const COMPACT_INTERVAL: u64 = 10;
+
+/// Whose data files are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) query_id: Uuid,
+    /// Uid of the sink, because one query may have two sinks on one directory.
+    pub(super) sink: String,
+}
+
+/// One data file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Line {
+    path: String,
+    size: u64,
+    is_dir: bool,
+    modification_time: i64,
+    block_replication: u32,
+    block_size: u64,
+    action: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    query_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sink_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    epoch: Option<u64>,
+}
+
+impl Line {
+    pub(super) fn add(
+        path: &Path,
+        size: u64,
+        modified_ms: i64,
+        owner: &Owner,
+        epoch: Epoch,
+    ) -> Self {
+        Self {
+            path: uri::from_path(path),
+            size,
+            is_dir: false,
+            modification_time: modified_ms,
+            block_replication: 1,
+            block_size: 33_554_432,
+            action: "add".to_owned(),
+            query_id: Some(owner.query_id.to_string()),
+            sink_id: Some(owner.sink.clone()),
+            epoch: Some(epoch.0),
+        }
+    }
+
+    /// The epoch, if the file is of this owner.
+    pub(super) fn epoch_of(&self, owner: &Owner) -> Option<Epoch> {
+        let same = self.query_id.as_deref() == Some(owner.query_id.to_string().as_str())
+            && self.sink_id.as_deref() == Some(owner.sink.as_str());
+        self.epoch.filter(|_| same).map(Epoch)
+    }
+
+    /// What tells the epochs of all owners apart.
+    pub(super) fn origin(&self) -> Option<(&str, &str, u64)> {
+        Some((
+            self.query_id.as_deref()?,
+            self.sink_id.as_deref()?,
+            self.epoch?,
+        ))
+    }
+
+    pub(super) fn modified_ms(&self) -> i64 {
+        self.modification_time
+    }
+
+    /// Name of the data file without its directory; unique, because it holds a uuid.
+    pub(super) fn file_name(&self) -> Option<String> {
+        uri::to_path(&self.path)?
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+    }
+}
+
+/// The numbered files of a manifest.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Numbers {
+    small: BTreeSet<u64>,
+    compact: BTreeSet<u64>,
+}
+
+impl Numbers {
+    /// Lists them; `None` if there is no manifest directory.
+    pub(super) fn list(dir: &Path) -> Result<Option<Self>> {
+        let entries = match fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(read_error(dir, error)),
+        };
+        let mut numbers = Self::default();
+        for entry in entries {
+            let name = entry.map_err(|error| read_error(dir, error))?.file_name();
+            let name = name.to_string_lossy();
+            match (
+                Epoch::from_file_name(&name),
+                name.strip_suffix(COMPACT).and_then(Epoch::from_file_name),
+            ) {
+                (Some(number), _) => drop(numbers.small.insert(number.0)),
+                (_, Some(number)) => drop(numbers.compact.insert(number.0)),
+                _ => {}
+            }
+        }
+        Ok(Some(numbers))
+    }
+
+    /// Number of the next file.
+    pub(super) fn next(&self) -> u64 {
+        self.small
+            .last()
+            .max(self.compact.last())
+            .map_or(0, |newest| newest + 1)
+    }
+
+    /// Notes a file that was written.
+    pub(super) fn insert(&mut self, number: u64, is_compact: bool) {
+        if is_compact {
+            self.compact.insert(number);
+        } else {
+            self.small.insert(number);
+        }
+    }
+
+    /// Notes a file that was removed.
+    pub(super) fn remove(&mut self, name: &str) {
+        match name.strip_suffix(COMPACT) {
+            Some(number) => self.compact.retain(|known| known.to_string() != number),
+            None => self.small.retain(|known| known.to_string() != name),
+        }
+    }
+
+    /// Distance of compact files, found as Spark finds it.
+    pub(super) fn interval(&self) -> u64 {
+        let mut compact = self.compact.iter().rev();
+        match (compact.next(), compact.next()) {
+            (Some(newest), Some(before)) => newest - before,
+            (Some(only), None) => derive_interval(only + 1),
+            _ => COMPACT_INTERVAL,
+        }
+    }
+
+    /// Whether the file of this number is a compact one.
+    pub(super) fn is_compact(&self, number: u64) -> bool {
+        (number + 1).is_multiple_of(self.interval())
+    }
+
+    /// Names of the files that hold the manifest together, in order.
+    ///
+    /// # Errors
+    /// If one is missing.
+    pub(super) fn names(&self, dir: &Path) -> Result<Vec<String>> {
+        let base = self.compact.last().copied();
+        let mut names: Vec<String> = base
+            .map(|number| format!("{number}{COMPACT}"))
+            .into_iter()
+            .collect();
+        for number in base.map_or(0, |base| base + 1)..self.next() {
+            if !self.small.contains(&number) {
+                return Err(damaged(
+                    &dir.join(number.to_string()),
+                    "it is missing, but later ones are there",
+                ));
+            }
+            names.push(number.to_string());
+        }
+        Ok(names)
+    }
+
+    /// Names of files nobody reads once the newest compact file is there; those since the compact file before are kept for
+    /// readers that listed the directory a moment ago.
+    pub(super) fn obsolete(&self) -> Vec<String> {
+        let Some(keep_from) = self.compact.iter().rev().nth(1) else {
+            return Vec::new();
+        };
+        let small = self.small.range(..keep_from).map(u64::to_string);
+        let compact = self
+            .compact
+            .range(..keep_from)
+            .map(|number| format!("{number}{COMPACT}"));
+        small.chain(compact).collect()
+    }
+}
+
+/// Name of the file of this number.
+pub(super) fn file_name(number: u64, is_compact: bool) -> String {
+    if is_compact {
+        format!("{number}{COMPACT}")
+    } else {
+        number.to_string()
+    }
+}
+
+/// Spark's rule for a directory with a single compact file: an interval that puts a compact file there.
+fn derive_interval(files: u64) -> u64 {
+    if files <= COMPACT_INTERVAL || COMPACT_INTERVAL >= files / 2 {
+        return files;
+    }
+    (COMPACT_INTERVAL..=files / 2)
+        .find(|interval| files.is_multiple_of(*interval))
+        .unwrap_or(files)
+}
+
+/// The lines of one file, without the header.
+pub(super) fn read_body(dir: &Path, name: &str) -> Result<String> {
+    let path = dir.join(name);
+    let text = fs::read_to_string(&path).map_err(|error| read_error(&path, error))?;
+    let (header, body) = text.split_once('\n').unwrap_or((text.as_str(), ""));
+    if header.trim_end() != HEADER {
+        return Err(damaged(
+            &path,
+            &format!("its first line is '{header}', it must be '{HEADER}'"),
+        ));
+    }
+    Ok(body.to_owned())
+}
+
+/// Parses lines; `path` is the file they are of.
+pub(super) fn parse(path: &Path, body: &str) -> Result<Vec<Line>> {
+    let lines = body.lines().filter(|line| !line.is_empty());
+    lines
+        .map(|line| {
+            serde_json::from_str(line)
+                .map_err(|error| damaged(path, &error.to_string()).with_source(error))
+        })
+        .collect()
+}
+
+/// The bytes of a file with these lines.
+pub(super) fn encode(carried: &str, lines: &[Line]) -> Result<String> {
+    let mut text = String::from(HEADER);
+    for line in carried.lines().filter(|line| !line.is_empty()) {
+        text.push('\n');
+        text.push_str(line);
+    }
+    for line in lines {
+        text.push('\n');
+        text.push_str(&line_text(line)?);
+    }
+    Ok(text)
+}
+
+pub(super) fn line_text(line: &Line) -> Result<String> {
+    serde_json::to_string(line).map_err(|error| {
+        WeirError::internal("a manifest line cannot be written as JSON").with_source(error)
+    })
+}
+
+/// All lines of a manifest directory; `None` if it does not exist. A compaction meanwhile is no error.
+pub(super) fn read_all(dir: &Path) -> Result<Option<Vec<Line>>> {
+    let mut tries = 3;
+    loop {
+        let Some(numbers) = Numbers::list(dir)? else {
+            return Ok(None);
+        };
+        let read = read_numbers(dir, &numbers);
+        tries -= 1;
+        match read {
+            Err(_) if tries > 0 && Numbers::list(dir)? != Some(numbers) => {}
+            other => return other.map(Some),
+        }
+    }
+}
+
+fn read_numbers(dir: &Path, numbers: &Numbers) -> Result<Vec<Line>> {
+    let mut lines = Vec::new();
+    for name in numbers.names(dir)? {
+        lines.extend(parse(&dir.join(&name), &read_body(dir, &name)?)?);
+    }
+    Ok(lines)
+}
+
+/// The data files of committed epochs in an output directory, in the order in which they were committed; `None` if the
+/// directory has no `_spark_metadata`, so that nobody knows.
+///
+/// The manifest holds absolute paths. If the directory was moved since, the files are looked for where it is now.
+///
+/// # Errors
+/// If the manifest is damaged or cannot be read.
+pub fn committed_files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
+    Ok(committed_entries(dir)?.map(|files| files.into_iter().map(|file| file.path).collect()))
+}
+
+/// As [`committed_files`], with size and time of modification.
+pub(crate) fn committed_entries(dir: &Path) -> Result<Option<Vec<FoundFile>>> {
+    let Some(lines) = read_all(&dir.join(DIR))? else {
+        return Ok(None);
+    };
+    let dir = std::path::absolute(dir).map_err(|error| read_error(dir, error))?;
+    let deleted: BTreeSet<&str> = lines
+        .iter()
+        .filter(|line| line.action == "delete")
+        .map(|line| line.path.as_str())
+        .collect();
+    let mut files = Vec::new();
+    for line in lines
+        .iter()
+        .filter(|line| line.action == "add" && !deleted.contains(line.path.as_str()))
+    {
+        let Some(path) = uri::to_path(&line.path) else {
+            return Err(damaged(
+                &dir.join(DIR),
+                &format!(
+                    "it names '{}', which is no file of the local disk",
+                    line.path
+                ),
+            ));
+        };
+        files.push(FoundFile {
+            path: relocate(&dir, path),
+            mtime_ms: line.modification_time,
+            size: line.size,
+        });
+    }
+    Ok(Some(files))
+}
+
+/// The path inside of `dir` if the manifest was written when the directory had another name.
+fn relocate(dir: &Path, path: PathBuf) -> PathBuf {
+    if path.starts_with(dir) {
+        return path;
+    }
+    let parts: Vec<_> = path.components().collect();
+    let moved = (1..=parts.len())
+        .map(|depth| dir.join(parts[parts.len() - depth..].iter().collect::<PathBuf>()));
+    moved
+        .into_iter()
+        .find(|candidate| candidate.starts_with(dir) && candidate.is_file())
+        .unwrap_or(path)
+}
+
+fn damaged(path: &Path, reason: &str) -> WeirError {
+    WeirError::new(
+        Fault::Checkpoint,
+        format!(
+            "manifest file '{}' is damaged: {reason}; restore it, or move directory '{DIR}' away to read every file of the \
+             directory, also those of uncommitted epochs",
+            path.display()
+        ),
+    )
+}
+
+fn read_error(path: &Path, error: io::Error) -> WeirError {
+    WeirError::external(format!("cannot read '{}': {error}", path.display())).with_source(error)
+}

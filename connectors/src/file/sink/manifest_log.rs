@@ -1,0 +1,166 @@
+//! Adds epochs to the manifest, each atomically and only once.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use weir_runtime::{Epoch, Result, WeirError};
+use weir_state::{CheckpointLocation, CreateOutcome};
+
+use super::manifest::{self, Line, Numbers, Owner};
+
+/// Most times another writer may be faster before this one gives up.
+const ATTEMPTS: usize = 100;
+
+/// What an addition did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Added {
+    /// The lines are in the manifest now.
+    Now,
+    /// The epoch was there already; the lines are not added.
+    Before,
+}
+
+/// The manifest as its writer sees it. Knows the numbers of the files and the newest epoch of its owner, not the lines: its
+/// size does not grow.
+#[derive(Debug)]
+pub(super) struct ManifestLog {
+    dir: PathBuf,
+    location: CheckpointLocation,
+    owner: Owner,
+    numbers: Numbers,
+    newest: Option<Epoch>,
+    retention: Option<Duration>,
+}
+
+impl ManifestLog {
+    /// The manifest of the output directory `root`.
+    pub(super) fn open(root: &Path, owner: Owner, retention: Option<Duration>) -> Result<Self> {
+        let dir = root.join(manifest::DIR);
+        let text = dir.to_str().ok_or_else(|| {
+            WeirError::config(format!(
+                "path '{}' of the file sink is not valid unicode",
+                root.display()
+            ))
+        })?;
+        let location = CheckpointLocation::open(text)?;
+        let mut log = Self {
+            location,
+            dir,
+            owner,
+            numbers: Numbers::default(),
+            newest: None,
+            retention,
+        };
+        log.reload()?;
+        Ok(log)
+    }
+
+    fn reload(&mut self) -> Result<()> {
+        self.numbers = Numbers::list(&self.dir)?.unwrap_or_default();
+        let lines = manifest::read_all(&self.dir)?.unwrap_or_default();
+        self.newest = lines
+            .iter()
+            .filter_map(|line| line.epoch_of(&self.owner))
+            .max();
+        Ok(())
+    }
+
+    /// Whether the epoch was added, or a later one: epochs come in order.
+    ///
+    /// # Errors
+    /// If the manifest grew by another writer and cannot be read.
+    pub(super) fn holds(&mut self, epoch: Epoch) -> Result<bool> {
+        let next = self.numbers.next();
+        let name = manifest::file_name(next, self.numbers.is_compact(next));
+        if self.dir.join(name).exists() {
+            self.reload()?;
+        }
+        Ok(self.newest.is_some_and(|newest| epoch <= newest))
+    }
+
+    /// Adds an epoch. Another query may add to the same directory meanwhile; both end up in the manifest.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) async fn add(&mut self, epoch: Epoch, lines: &[Line], now_ms: i64) -> Result<Added> {
+        for _ in 0..ATTEMPTS {
+            if self.holds(epoch)? {
+                return Ok(Added::Before);
+            }
+            let number = self.numbers.next();
+            let is_compact = self.numbers.is_compact(number);
+            let carried = if is_compact {
+                self.carried(now_ms)?
+            } else {
+                String::new()
+            };
+            let name = manifest::file_name(number, is_compact);
+            match self
+                .location
+                .create(&name, manifest::encode(&carried, lines)?)
+                .await?
+            {
+                CreateOutcome::AlreadyExists => self.reload()?,
+                CreateOutcome::Created => {
+                    self.numbers.insert(number, is_compact);
+                    self.newest = Some(epoch);
+                    if is_compact {
+                        self.remove_obsolete().await;
+                    }
+                    return Ok(Added::Now);
+                }
+            }
+        }
+        Err(WeirError::external(format!(
+            "manifest '{}' was changed by other writers {ATTEMPTS} times in a row",
+            self.dir.display()
+        )))
+    }
+
+    /// What a compact file takes over from those before it.
+    fn carried(&self, now_ms: i64) -> Result<String> {
+        let mut carried = String::new();
+        for name in self.numbers.names(&self.dir)? {
+            carried.push_str(&manifest::read_body(&self.dir, &name)?);
+            carried.push('\n');
+        }
+        match self.retention {
+            None => Ok(carried),
+            Some(retention) => self.retained(&carried, retention, now_ms),
+        }
+    }
+
+    /// Leaves out what is too old, but never the newest epoch of a query: it says which epochs are committed.
+    fn retained(&self, carried: &str, retention: Duration, now_ms: i64) -> Result<String> {
+        let lines = manifest::parse(&self.dir, carried)?;
+        let oldest_ms =
+            now_ms.saturating_sub(i64::try_from(retention.as_millis()).unwrap_or(i64::MAX));
+        let mut newest = std::collections::BTreeMap::new();
+        for (query, sink, epoch) in lines.iter().filter_map(Line::origin) {
+            let known = newest.entry((query, sink)).or_insert(epoch);
+            *known = epoch.max(*known);
+        }
+        let mut kept = String::new();
+        for line in &lines {
+            let is_newest = line
+                .origin()
+                .is_some_and(|(query, sink, epoch)| newest.get(&(query, sink)) == Some(&epoch));
+            if is_newest || line.modified_ms() >= oldest_ms {
+                kept.push_str(&manifest::line_text(line)?);
+                kept.push('\n');
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Best effort: what stays is removed after the next compaction.
+    async fn remove_obsolete(&mut self) {
+        for name in self.numbers.obsolete() {
+            if let Err(error) = self.location.delete(&name).await {
+                tracing::debug!(%name, %error, "obsolete manifest file stays");
+                return;
+            }
+            self.numbers.remove(&name);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What a dead run left in the output directory goes away before a new one writes: hidden files, and files that have their
+//! final name already but whose epoch never got into the manifest.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use weir_runtime::{FailPoints, Fault, Result, WeirError};
+
+use super::manifest::{self, Line};
+use super::staging::{self, Leftover, Staging};
+
+/// Removes the leftovers of one sink. May itself crash anywhere and be run again.
+///
+/// # Errors
+/// If a later generation has written here, or the disk refuses.
+pub(super) fn clean(
+    root: &Path,
+    staging: &Staging,
+    generation: u64,
+    failpoints: &FailPoints,
+) -> Result<()> {
+    let leftovers = staging.leftovers()?;
+    if let Some(newer) = leftovers
+        .iter()
+        .filter_map(|leftover| leftover.generation)
+        .find(|other| *other > generation)
+    {
+        return Err(WeirError::new(
+            Fault::Conflict,
+            format!(
+                "generation {newer} of this query writes to '{}', this run is generation {generation}: only one run of a query may go on",
+                root.display()
+            ),
+        ));
+    }
+    if leftovers.is_empty() {
+        return Ok(());
+    }
+    let committed: HashSet<String> = manifest::read_all(&root.join(manifest::DIR))?
+        .unwrap_or_default()
+        .iter()
+        .filter_map(Line::file_name)
+        .collect();
+    for leftover in leftovers {
+        failpoints.hit("file-sink:clean")?;
+        remove_orphans(root, &leftover, &committed, failpoints)?;
+        staging::remove_dir(&leftover.dir)?;
+    }
+    staging.remove_if_empty();
+    Ok(())
+}
+
+fn remove_orphans(
+    root: &Path,
+    leftover: &Leftover,
+    committed: &HashSet<String>,
+    failpoints: &FailPoints,
+) -> Result<()> {
+    let mut dirs = HashSet::new();
+    for file in &leftover.files {
+        let path = root.join(file);
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        if committed.contains(&name) {
+            continue;
+        }
+        failpoints.hit("file-sink:clean:orphan")?;
+        if staging::remove_file(&path)? {
+            tracing::warn!(file = %path.display(), "file of an uncommitted epoch removed, the epoch runs again");
+            dirs.extend(path.parent().map(Path::to_owned));
+        }
+    }
+    // The names must be gone for good before the list of them goes.
+    staging::sync_all(dirs.iter().map(std::path::PathBuf::as_path), root)
+}

@@ -1,0 +1,301 @@
+//! One subtask of the file sink: rows go into hidden files, one for each partition directory, finished when the epoch ends.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use uuid::Uuid;
+use weir_runtime::{
+    Committable, Epoch, EpochBatch, FailPoints, Result, RowKind, Rows, SinkContext, SinkWriter,
+    WeirError,
+};
+
+use super::config::FileSinkConfig;
+use super::partition::{Part, Partitioner};
+use super::staging::{Prepared, StagedFile, Staging, io_error};
+use crate::file::encode::{BatchWriter, EncodeError, new_writer};
+use crate::file::source::files::mtime_ms;
+
+/// Writes the rows of one subtask.
+pub struct FileSinkWriter {
+    config: Arc<FileSinkConfig>,
+    partitioner: Partitioner,
+    staging: Staging,
+    generation: u64,
+    subtask: u32,
+    failpoints: Arc<FailPoints>,
+    open: Option<OpenEpoch>,
+}
+
+/// The files of the epoch whose rows are coming in.
+struct OpenEpoch {
+    epoch: Epoch,
+    dir: PathBuf,
+    id: Uuid,
+    open: HashMap<String, OpenFile>,
+    finished: Vec<StagedFile>,
+    /// Files begun; the next one's sequence number.
+    begun: u32,
+    /// Counts writes, to know which file was not written to for the longest time.
+    clock: u64,
+}
+
+/// A file being written.
+struct OpenFile {
+    writer: Box<dyn BatchWriter>,
+    file: File,
+    path: String,
+    rows: u64,
+    used: u64,
+}
+
+impl FileSinkWriter {
+    pub(super) fn new(
+        config: Arc<FileSinkConfig>,
+        staging: Staging,
+        context: &SinkContext,
+        subtask: usize,
+    ) -> Result<Self> {
+        Ok(Self {
+            partitioner: Partitioner::new(&context.schema, &config.partition_by, config.time_zone)?,
+            config,
+            staging,
+            generation: context.generation,
+            subtask: u32::try_from(subtask)
+                .map_err(|_| WeirError::internal("more than 2^32 subtasks"))?,
+            failpoints: Arc::clone(&context.failpoints),
+            open: None,
+        })
+    }
+
+    fn begin(&self, epoch: Epoch) -> OpenEpoch {
+        OpenEpoch {
+            epoch,
+            dir: self.staging.epoch_dir(epoch, self.generation),
+            id: self.staging.file_id(epoch, self.generation),
+            open: HashMap::new(),
+            finished: Vec::new(),
+            begun: 0,
+            clock: 0,
+        }
+    }
+
+    fn write_part(&self, open: &mut OpenEpoch, part: Part) -> Result<()> {
+        let mut rest = part.rows;
+        while rest.num_rows() > 0 {
+            self.make_room(open, &part.directory)?;
+            let file = match open.open.entry(part.directory.clone()) {
+                std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+                std::collections::hash_map::Entry::Vacant(entry) => {
+                    let file = begin_file(
+                        &self.config,
+                        self.partitioner.file_schema(),
+                        &open.dir,
+                        &part.directory,
+                        (self.subtask, open.id, open.begun),
+                    )?;
+                    open.begun += 1;
+                    entry.insert(file)
+                }
+            };
+            open.clock += 1;
+            file.used = open.clock;
+            rest = file.write(rest, self.config.max_records_per_file)?;
+            if file.is_full(&self.config) {
+                self.finish_file(open, &part.directory)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finishes a file if one more would be too many.
+    fn make_room(&self, open: &mut OpenEpoch, directory: &str) -> Result<()> {
+        if open.open.contains_key(directory) || open.open.len() < self.config.max_open_files {
+            return Ok(());
+        }
+        let oldest = open
+            .open
+            .iter()
+            .min_by_key(|(_, file)| file.used)
+            .map(|(directory, _)| directory.clone());
+        match oldest {
+            Some(oldest) => self.finish_file(open, &oldest),
+            None => Ok(()),
+        }
+    }
+
+    fn finish_file(&self, open: &mut OpenEpoch, directory: &str) -> Result<()> {
+        let Some(file) = open.open.remove(directory) else {
+            return Ok(());
+        };
+        self.failpoints.hit("file-sink:finish")?;
+        let staged = file.finish(&open.dir, &self.failpoints)?;
+        open.finished.push(staged);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl SinkWriter for FileSinkWriter {
+    async fn write(&mut self, batch: EpochBatch) -> Result<()> {
+        check_inserts(&batch.rows)?;
+        let mut open = match self.open.take() {
+            Some(open) if open.epoch == batch.epoch => open,
+            Some(open) => {
+                return Err(WeirError::internal(format!(
+                    "rows of epoch {} came before epoch {} was prepared",
+                    batch.epoch, open.epoch
+                )));
+            }
+            None => self.begin(batch.epoch),
+        };
+        let rows = batch.rows.into_batch();
+        if rows.num_rows() > 0 {
+            for part in self.partitioner.split(&rows)? {
+                self.write_part(&mut open, part)?;
+            }
+        }
+        self.open = Some(open);
+        Ok(())
+    }
+
+    async fn prepare(&mut self, epoch: Epoch) -> Result<Committable> {
+        let mut prepared = Prepared {
+            generation: self.generation,
+            files: Vec::new(),
+        };
+        if let Some(mut open) = self.open.take() {
+            if open.epoch != epoch {
+                return Err(WeirError::internal(format!(
+                    "epoch {epoch} is prepared but epoch {} is open",
+                    open.epoch
+                )));
+            }
+            let mut directories: Vec<String> = open.open.keys().cloned().collect();
+            directories.sort_unstable();
+            for directory in directories {
+                self.finish_file(&mut open, &directory)?;
+            }
+            prepared.files = open.finished;
+            prepared.files.sort_by(|a, b| a.path.cmp(&b.path));
+        }
+        serde_json::to_value(&prepared).map_err(|error| {
+            WeirError::internal("a committable cannot be written as JSON").with_source(error)
+        })
+    }
+}
+
+fn check_inserts(rows: &Rows) -> Result<()> {
+    let insert = RowKind::Insert as u8;
+    match rows
+        .kinds()
+        .map(|kinds| kinds.values().iter().find(|kind| **kind != insert))
+    {
+        Some(Some(kind)) => Err(WeirError::plan(format!(
+            "the file sink takes only new rows, but got one of kind {:?}",
+            RowKind::try_from(*kind)?
+        ))
+        .with_condition("STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE")),
+        _ => Ok(()),
+    }
+}
+
+fn begin_file(
+    config: &FileSinkConfig,
+    schema: &SchemaRef,
+    staging: &std::path::Path,
+    directory: &str,
+    (subtask, id, sequence): (u32, Uuid, u32),
+) -> Result<OpenFile> {
+    let name = config
+        .format
+        .part_file_name(subtask, id, sequence, !directory.is_empty());
+    let path = if directory.is_empty() {
+        name
+    } else {
+        format!("{directory}/{name}")
+    };
+    let full = staging.join(&path);
+    if let Some(parent) = full.parent() {
+        fs::create_dir_all(parent).map_err(|error| io_error("make directory", parent, error))?;
+    }
+    let file = File::create(&full).map_err(|error| io_error("create", &full, error))?;
+    let out = file
+        .try_clone()
+        .map_err(|error| io_error("open", &full, error))?;
+    let writer =
+        new_writer(&config.format, Arc::clone(schema), Box::new(out)).map_err(encode_error)?;
+    Ok(OpenFile {
+        writer,
+        file,
+        path,
+        rows: 0,
+        used: 0,
+    })
+}
+
+impl OpenFile {
+    /// Writes as many rows as the file may take and gives back the others.
+    fn write(&mut self, rows: RecordBatch, max_rows: Option<u64>) -> Result<RecordBatch> {
+        let room = max_rows.map_or(usize::MAX, |max| {
+            usize::try_from(max.saturating_sub(self.rows)).unwrap_or(usize::MAX)
+        });
+        let count = rows.num_rows().min(room);
+        let written = if count == rows.num_rows() {
+            rows.clone()
+        } else {
+            rows.slice(0, count)
+        };
+        self.writer.write(&written).map_err(encode_error)?;
+        self.rows += count as u64;
+        Ok(rows.slice(count, rows.num_rows() - count))
+    }
+
+    fn is_full(&self, config: &FileSinkConfig) -> bool {
+        config
+            .max_records_per_file
+            .is_some_and(|max| self.rows >= max)
+            || config
+                .max_bytes_per_file
+                .is_some_and(|max| self.writer.bytes_written() >= max)
+    }
+
+    fn finish(self, staging: &std::path::Path, failpoints: &FailPoints) -> Result<StagedFile> {
+        let full = staging.join(&self.path);
+        let stats = self.writer.finish().map_err(encode_error)?;
+        failpoints.hit("file-sink:sync")?;
+        self.file
+            .sync_all()
+            .map_err(|error| io_error("sync", &full, error))?;
+        let metadata = self
+            .file
+            .metadata()
+            .map_err(|error| io_error("look at", &full, error))?;
+        failpoints.hit("file-sink:staged")?;
+        Ok(StagedFile {
+            path: self.path,
+            rows: stats.rows,
+            size: metadata.len(),
+            modified_ms: mtime_ms(&metadata),
+        })
+    }
+}
+
+/// Whose fault a failed write is.
+pub(super) fn encode_error(error: EncodeError) -> WeirError {
+    let message = error.to_string();
+    let base = match &error {
+        EncodeError::Io { .. } | EncodeError::Parquet { .. } => WeirError::external(message),
+        EncodeError::UnsupportedType { .. } | EncodeError::TextColumns { .. } => {
+            WeirError::plan(message).with_condition("UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE")
+        }
+        EncodeError::Value { .. } => WeirError::data(message),
+        EncodeError::SchemaMismatch { .. } => WeirError::internal(message),
+        _ => WeirError::config(message),
+    };
+    base.with_source(error)
+}

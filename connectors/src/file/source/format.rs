@@ -1,0 +1,209 @@
+//! The formats a file source reads, and how a file of each is opened.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use weir_runtime::{Result, WeirError};
+
+use crate::file::decode::{
+    BatchReader, CsvOptions, CsvReader, DecodeError, DecodeSettings, JsonOptions, JsonReader,
+    ParquetReader, TextOptions, TextReader,
+};
+use crate::file::options::Options;
+
+/// Options of the Parquet format when reading: there are none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ParquetOptions;
+
+/// A format with its options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadFormat {
+    /// One JSON document for each line, or for each file.
+    Json(JsonOptions),
+    /// Separated values.
+    Csv(CsvOptions),
+    /// Apache Parquet.
+    Parquet(ParquetOptions),
+    /// One STRING column, a row for each line.
+    Text(TextOptions),
+}
+
+impl From<JsonOptions> for ReadFormat {
+    fn from(options: JsonOptions) -> Self {
+        Self::Json(options)
+    }
+}
+
+impl From<CsvOptions> for ReadFormat {
+    fn from(options: CsvOptions) -> Self {
+        Self::Csv(options)
+    }
+}
+
+impl From<ParquetOptions> for ReadFormat {
+    fn from(options: ParquetOptions) -> Self {
+        Self::Parquet(options)
+    }
+}
+
+impl From<TextOptions> for ReadFormat {
+    fn from(options: TextOptions) -> Self {
+        Self::Text(options)
+    }
+}
+
+impl ReadFormat {
+    /// `json`, `csv`, `parquet` or `text`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Json(_) => "json",
+            Self::Csv(_) => "csv",
+            Self::Parquet(_) => "parquet",
+            Self::Text(_) => "text",
+        }
+    }
+
+    /// The format called `name` (lower case), its options out of `given`, which are checked to be known.
+    pub(crate) fn from_options(
+        name: &str,
+        given: &Options<'_>,
+        all: &BTreeMap<String, String>,
+    ) -> Result<Self> {
+        given.check_encoding()?;
+        match name {
+            "json" => json_options(given).map(Self::Json),
+            "csv" => CsvOptions::from_options(all)
+                .map(Self::Csv)
+                .map_err(config_error),
+            "parquet" => Ok(Self::Parquet(ParquetOptions)),
+            "text" => Ok(Self::Text(TextOptions {
+                whole_text: given.flag("wholetext")?.unwrap_or_default(),
+                line_separator: given.line_separator()?,
+            })),
+            other => Err(WeirError::internal(format!(
+                "format '{other}' has options but no reader"
+            ))),
+        }
+    }
+
+    /// Refuses columns the format cannot give, before any file is there.
+    pub(crate) fn check(&self, settings: &DecodeSettings) -> Result<()> {
+        match self {
+            Self::Parquet(_) => Ok(()),
+            _ => self
+                .text_reader(Box::new(std::io::empty()), "", settings.clone())
+                .map(|_| ())
+                .map_err(config_error),
+        }
+    }
+
+    /// A reader of one file; `name` is the one used in errors.
+    pub(crate) fn open(
+        &self,
+        path: &Path,
+        name: &str,
+        settings: DecodeSettings,
+    ) -> Result<Box<dyn BatchReader>> {
+        let file = File::open(path).map_err(|error| {
+            WeirError::external(format!("cannot open file '{name}'")).with_source(error)
+        })?;
+        let reader = match self {
+            Self::Parquet(_) => ParquetReader::from_file(file, name, &settings)
+                .map(|reader| Box::new(reader) as Box<dyn BatchReader>),
+            _ => self.text_reader(decompressed(file, path, name)?, name, settings),
+        };
+        reader.map_err(decode_error)
+    }
+
+    fn text_reader(
+        &self,
+        input: Box<dyn Read + Send>,
+        name: &str,
+        settings: DecodeSettings,
+    ) -> Result<Box<dyn BatchReader>, DecodeError> {
+        Ok(match self {
+            Self::Json(options) => {
+                Box::new(JsonReader::new(input, name, settings, options.clone())?)
+            }
+            Self::Csv(options) => Box::new(CsvReader::new(input, name, settings, options.clone())?),
+            Self::Text(options) => Box::new(TextReader::new(input, name, settings, options)?),
+            Self::Parquet(_) => unreachable!("invariant: parquet files are opened by themselves"),
+        })
+    }
+}
+
+/// Compression is told by the end of the name, as in Spark.
+fn decompressed(file: File, path: &Path, name: &str) -> Result<Box<dyn Read + Send>> {
+    let extension = path
+        .extension()
+        .map(|extension| extension.to_string_lossy().to_ascii_lowercase());
+    match extension.as_deref() {
+        Some("gz" | "gzip") => Ok(Box::new(flate2::read::MultiGzDecoder::new(file))),
+        Some(codec @ ("bz2" | "deflate" | "snappy" | "lz4" | "zst" | "xz" | "zip")) => {
+            Err(WeirError::config(format!(
+                "file '{name}' is compressed with a codec that cannot be read: '{codec}', allowed: none, gz"
+            )))
+        }
+        _ => Ok(Box::new(file)),
+    }
+}
+
+fn json_options(given: &Options<'_>) -> Result<JsonOptions> {
+    let default = JsonOptions::default();
+    let flag = |name, default| given.flag(name).map(|flag| flag.unwrap_or(default));
+    Ok(JsonOptions {
+        allow_comments: flag("allowComments", default.allow_comments)?,
+        allow_unquoted_field_names: flag(
+            "allowUnquotedFieldNames",
+            default.allow_unquoted_field_names,
+        )?,
+        allow_single_quotes: flag("allowSingleQuotes", default.allow_single_quotes)?,
+        allow_numeric_leading_zeros: flag(
+            "allowNumericLeadingZeros",
+            default.allow_numeric_leading_zeros,
+        )?,
+        allow_backslash_escaping_any_character: flag(
+            "allowBackslashEscapingAnyCharacter",
+            default.allow_backslash_escaping_any_character,
+        )?,
+        allow_unquoted_control_chars: flag(
+            "allowUnquotedControlChars",
+            default.allow_unquoted_control_chars,
+        )?,
+        allow_non_numeric_numbers: flag(
+            "allowNonNumericNumbers",
+            default.allow_non_numeric_numbers,
+        )?,
+        multi_line: flag("multiLine", default.multi_line)?,
+        line_separator: given.line_separator()?,
+        ..default
+    })
+}
+
+fn config_error(error: DecodeError) -> WeirError {
+    WeirError::config(error.to_string()).with_source(error)
+}
+
+/// An error of reading, with the place (file and line) where the error type wants it and the fault it is.
+pub(crate) fn decode_error(error: DecodeError) -> WeirError {
+    match &error {
+        DecodeError::Read { file, line, .. } => WeirError::external("the file cannot be read")
+            .at_position(format!("{file}:{}", line + 1))
+            .with_source(error),
+        DecodeError::BadRecord { file, line, reason } => WeirError::data(format!(
+            "malformed record in FAILFAST mode: {reason} (mode PERMISSIVE makes bad fields null, DROPMALFORMED leaves the record out)"
+        ))
+        .with_condition("MALFORMED_RECORD_IN_PARSING")
+        .at_position(format!("{file}:{line}")),
+        DecodeError::RecordTooLong { file, line, limit_bytes } => {
+            WeirError::data(format!("record longer than the allowed {limit_bytes} bytes"))
+                .at_position(format!("{file}:{line}"))
+        }
+        DecodeError::Parquet { .. } => {
+            WeirError::data(format!("not a valid parquet file: {error}")).with_condition("FAILED_READ_FILE").with_source(error)
+        }
+        _ => WeirError::data(error.to_string()).with_source(error),
+    }
+}

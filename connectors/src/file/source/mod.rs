@@ -1,0 +1,158 @@
+//! The file source: a directory is a stream of the files that appear in it.
+//!
+//! Each look lists the directory; files not seen before become splits of the next epoch. Which files belong to which epoch
+//! stands in the source's own log in the checkpoint, so that a replay reads the same files whatever the directory holds by
+//! then. Files must appear whole (by a rename) and not change afterwards: a planned file that changed or is gone is an
+//! error that names it.
+//!
+//! The offset is `{"logOffset":N}` as in Spark: the number of epochs with new files, from 0.
+
+mod builder;
+mod config;
+pub(crate) mod files;
+mod format;
+mod glob;
+mod listing;
+mod reader;
+mod run;
+mod seen;
+#[cfg(test)]
+mod tests;
+mod unread;
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use weir_runtime::{
+    Admission, Backlog, Epoch, Fingerprint, Offset, Result, Source, SourceContext, SourceReader,
+    Split, WeirError,
+};
+
+pub use builder::{
+    CsvSource, FileSourceBuilder, JsonSource, ParquetSource, TextRecords, TextSource,
+};
+pub use config::FileSourceConfig;
+pub use format::{ParquetOptions, ReadFormat};
+pub use reader::FileReader;
+
+use listing::Listing;
+use run::Run;
+
+/// The planning half of the file source.
+pub struct FileSource {
+    config: Arc<FileSourceConfig>,
+    listing: Arc<Listing>,
+    schema: SchemaRef,
+    run: Option<Run>,
+    /// Files of committed epochs since the process started this source, over all generations.
+    done: u64,
+}
+
+impl FileSource {
+    /// A source of what the config says. The directory is looked at when the query starts.
+    ///
+    /// # Errors
+    /// If a setting is not allowed or the path is not on the local disk.
+    pub fn new(config: FileSourceConfig) -> Result<Self> {
+        config.validate()?;
+        let listing = Arc::new(Listing::new(&config)?);
+        Ok(Self {
+            schema: config.output_schema(),
+            config: Arc::new(config),
+            listing,
+            run: None,
+            done: 0,
+        })
+    }
+
+    /// What the source was told.
+    pub fn config(&self) -> &FileSourceConfig {
+        &self.config
+    }
+
+    /// Refuses a directory that does not exist or is a file; a query does so itself when it starts.
+    ///
+    /// # Errors
+    /// `PATH_NOT_FOUND`, or that the path is a file.
+    pub fn check_path(&self) -> Result<()> {
+        self.listing.check()
+    }
+
+    fn run(&mut self) -> Result<&mut Run> {
+        let message = || WeirError::internal("the file source was asked before it was opened");
+        self.run.as_mut().ok_or_else(message)
+    }
+}
+
+#[async_trait]
+impl Source for FileSource {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn description(&self) -> String {
+        format!("FileStreamSource[file:{}]", self.listing.root().display())
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::source("file_source")
+            .param("path", self.listing.root().display())
+            .param("fileNameOnly", self.config.file_name_only)
+    }
+
+    async fn open(&mut self, context: SourceContext) -> Result<()> {
+        self.listing.check()?;
+        self.run =
+            Some(Run::start(Arc::clone(&self.config), Arc::clone(&self.listing), context).await?);
+        Ok(())
+    }
+
+    async fn latest(
+        &mut self,
+        start: Option<&Offset>,
+        admission: Admission,
+    ) -> Result<Option<Offset>> {
+        self.run()?.latest(start, admission)
+    }
+
+    async fn fix_end(&mut self) -> Result<()> {
+        self.run()?.fix_end()
+    }
+
+    async fn log(&mut self, epoch: Epoch, start: Option<&Offset>, end: &Offset) -> Result<()> {
+        self.run()?.log(epoch, start, end).await
+    }
+
+    async fn splits(
+        &mut self,
+        _epoch: Epoch,
+        start: Option<&Offset>,
+        end: &Offset,
+    ) -> Result<Vec<Split>> {
+        self.run()?.splits(start, end)
+    }
+
+    fn reader(&self, _subtask: usize) -> Result<Box<dyn SourceReader>> {
+        Ok(Box::new(FileReader::new(Arc::clone(&self.config))))
+    }
+
+    async fn committed(&mut self, _epoch: Epoch, end: &Offset) -> Result<()> {
+        let files = self.run()?.committed(end)?;
+        self.done += files;
+        Ok(())
+    }
+
+    fn newest(&self) -> Option<Offset> {
+        self.run.as_ref().and_then(Run::newest)
+    }
+
+    fn backlog(&self) -> Option<Backlog> {
+        let left = self.run.as_ref().map_or(0, Run::left);
+        Some(Backlog {
+            done: self.done,
+            total: self.done + left,
+            unit: "files",
+        })
+    }
+}

@@ -1,0 +1,218 @@
+//! Which files belong to the stream.
+
+use weir_runtime::{Fault, Source};
+
+use super::super::JsonSource;
+use super::support::*;
+use crate::file::sink::JsonSink;
+
+#[tokio::test]
+async fn hidden_names_and_copies_in_progress_are_not_read() {
+    // P055, P057.
+    let dirs = Dirs::new();
+    for name in [
+        "_SUCCESS",
+        ".part.crc",
+        ".a.json.tmp",
+        "b.json._COPYING_",
+        "_tmp/c.json",
+        ".x/d.json",
+        "sub/e.json",
+    ] {
+        dirs.put(name, &[9], 0);
+    }
+    dirs.put("a.json", &[1], 0);
+    let mut driver = Driver::start(&dirs, dirs.source(|source| source)).await;
+    assert_eq!(driver.trigger().await, Some(vec![1]));
+    std::fs::rename(dirs.path("b.json._COPYING_"), dirs.path("b.json")).unwrap();
+    assert_eq!(
+        driver.trigger().await,
+        Some(vec![9]),
+        "renamed when it is whole"
+    );
+}
+
+#[tokio::test]
+async fn recursive_lookup_reads_directories_inside() {
+    let dirs = Dirs::new();
+    dirs.put("a.json", &[1], 0);
+    dirs.put("sub/b.json", &[2], 1);
+    dirs.put("sub/deep/c.json", &[3], 2);
+    dirs.put("k=1/d.json", &[4], 3);
+    dirs.put("_hidden/e.json", &[9], 0);
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(dirs.path("sub"), dirs.path("sub/deep/up")).unwrap();
+    let mut driver = Driver::start(
+        &dirs,
+        dirs.source(|source| source.recursive_file_lookup(true)),
+    )
+    .await;
+    assert_eq!(driver.trigger().await, Some(vec![1, 2, 3, 4]));
+}
+
+#[tokio::test]
+async fn partition_directory_is_an_error_and_not_skipped() {
+    let dirs = Dirs::new();
+    dirs.put("_k=1/a.json", &[1], 0);
+    let mut driver = Driver::start(&dirs, dirs.source(|source| source)).await;
+    let error = driver
+        .source
+        .latest(None, weir_runtime::Admission::Limited)
+        .await
+        .unwrap_err();
+    assert!(
+        error.message().contains("_k=1") && error.message().contains("recursiveFileLookup"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn odd_names_are_read_once_also_after_a_restart() {
+    // P058.
+    let names = [
+        "-dash.json",
+        "50%25 off.json",
+        "a b.json",
+        "abc[123].json",
+        "città-данные-例.json",
+        "t12:30:00.json",
+        "x#y&z.json",
+        "{a,b}*.json",
+    ];
+    let dirs = Dirs::new();
+    for (id, name) in (1..).zip(names) {
+        dirs.put(name, &[id], 0);
+    }
+    let source = || dirs.source(|source| source.max_files_per_trigger(2));
+    let mut driver = Driver::start(&dirs, source()).await;
+    let mut ids = Vec::new();
+    while let Some(rows) = driver.trigger().await {
+        ids.extend(rows);
+    }
+    assert_eq!(ids, (1..=8).collect::<Vec<_>>());
+    assert_eq!(driver.restart(source()).await.trigger().await, None);
+}
+
+#[tokio::test]
+async fn path_that_exists_is_no_glob_and_one_that_does_not_is() {
+    let dirs = Dirs::new();
+    for (name, id) in [
+        ("in[1]/a.json", 1),
+        ("in1/b.json", 2),
+        ("x/2024/c.json", 3),
+        ("x/2025/d.json", 4),
+        ("y/2024/e.json", 5),
+    ] {
+        dirs.put(name, &[id], id);
+    }
+    for (path, expected) in [
+        ("in[1]", Some(vec![1])),
+        ("in[1-3]", Some(vec![2])),
+        ("{x,y}/2024", Some(vec![3, 5])),
+        ("*/202?", Some(vec![3, 4, 5])),
+        ("x/2024/*.json", Some(vec![3])),
+        ("z*", None),
+    ] {
+        let source = source_of(&dirs.path(path), |source| source);
+        let mut driver = Driver::start(&dirs.share(), source).await;
+        assert_eq!(driver.trigger().await, expected, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn path_glob_filter_chooses_names() {
+    let dirs = Dirs::new();
+    dirs.put("a.json", &[1], 0);
+    dirs.put("b.jsonl", &[2], 0);
+    let mut driver = Driver::start(
+        &dirs,
+        dirs.source(|source| source.path_glob_filter("*.jsonl")),
+    )
+    .await;
+    assert_eq!(driver.trigger().await, Some(vec![2]));
+    let bad = JsonSource::new("/in")
+        .schema(schema())
+        .path_glob_filter("[")
+        .build();
+    assert_eq!(bad.err().unwrap().fault(), Fault::Config);
+}
+
+#[test]
+fn path_missing_or_a_file_or_remote_is_refused() {
+    let dirs = Dirs::new();
+    dirs.put("a.json", &[1], 0);
+    let missing = source_of(&dirs.path("nothing"), |source| source)
+        .check_path()
+        .unwrap_err();
+    assert_eq!(missing.condition(), Some("PATH_NOT_FOUND"));
+    let file = source_of(&dirs.path("a.json"), |source| source)
+        .check_path()
+        .unwrap_err();
+    assert!(file.message().contains("must be a directory"), "{file}");
+    let remote = JsonSource::new("s3://bucket/in")
+        .schema(schema())
+        .build()
+        .err()
+        .unwrap();
+    assert!(remote.message().contains("s3"), "{remote}");
+    assert!(
+        source_of(&dirs.path("no*"), |source| source)
+            .check_path()
+            .is_ok(),
+        "a glob may match later"
+    );
+}
+
+#[tokio::test]
+async fn file_url_is_a_path_too() {
+    let dirs = Dirs::new();
+    dirs.put("a b/a.json", &[1], 0);
+    let url = format!("file://{}/a%20b", dirs.input.path().display());
+    let source = JsonSource::new(url).schema(schema()).build().unwrap();
+    let mut driver = Driver::start(&dirs, source).await;
+    assert_eq!(driver.trigger().await, Some(vec![1]));
+}
+
+#[tokio::test]
+async fn output_of_a_file_sink_is_read_by_its_manifest() {
+    use weir_runtime::{Epoch, FailPoints, ManualClock, OutputMode, Sink, SinkContext};
+    let dirs = Dirs::new();
+    let sink = JsonSink::new(dirs.input.path().to_str().unwrap())
+        .build()
+        .unwrap();
+    let context = SinkContext {
+        uid: "out".to_owned(),
+        query_id: uuid::Uuid::from_u128(1),
+        generation: 1,
+        schema: schema(),
+        mode: OutputMode::Append,
+        parallelism: 1,
+        committed_epoch: None,
+        clock: std::sync::Arc::new(ManualClock::new(0)),
+        failpoints: std::sync::Arc::new(FailPoints::default()),
+    };
+    sink.open(&context).await.unwrap();
+    let mut committer = sink.committer(&context).unwrap();
+    let mut driver = Driver::start(&dirs, dirs.source(|source| source)).await;
+    for epoch in 0..12_i64 {
+        let ids = arrow::array::Int64Array::from(vec![epoch]);
+        let batch =
+            arrow::array::RecordBatch::try_new(schema(), vec![std::sync::Arc::new(ids)]).unwrap();
+        let mut writer = sink.writer(&context, 0).unwrap();
+        let number = Epoch(epoch.unsigned_abs());
+        let rows = weir_runtime::Rows::inserts(batch);
+        writer
+            .write(weir_runtime::EpochBatch {
+                epoch: number,
+                origin: Default::default(),
+                rows,
+            })
+            .await
+            .unwrap();
+        let prepared = writer.prepare(number).await.unwrap();
+        assert_eq!(driver.trigger().await, None, "not committed");
+        committer.commit(number, vec![prepared]).await.unwrap();
+        dirs.put("orphan.json", &[99], 0);
+        assert_eq!(driver.trigger().await, Some(vec![epoch]));
+    }
+}
