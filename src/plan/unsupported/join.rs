@@ -5,6 +5,7 @@ use datafusion::logical_expr::{Expr, Join, LogicalPlan};
 use weir_runtime::OutputMode;
 
 use super::{MODE, OPERATION, Problems};
+use crate::plan::equality::equalities;
 use crate::plan::event_time::{carries, marks};
 use crate::plan::leaf::is_streaming;
 use crate::plan::time_bound::lower_bound;
@@ -87,12 +88,13 @@ fn both(join: &Join, mode: OutputMode, problems: &mut Problems) {
         (_, OutputMode::Complete) => problems.add(MODE, format!("a {kind} join of two streams is not supported in output mode complete")),
         _ => {}
     }
-    if join.on.is_empty() {
+    let equalities = equalities(join);
+    if equalities.is_empty() {
         problems.add(OPERATION, format!("a {kind} join of two streams needs an equality between their columns"));
         return;
     }
     if matches!(join.join_type, JoinType::Left | JoinType::Right | JoinType::Full | JoinType::LeftSemi | JoinType::RightSemi)
-        && !is_bounded(join)
+        && !is_bounded(join, &equalities)
     {
         let text = format!(
             "a {kind} join of two streams needs watermarks: an event-time column among the equalities, or a condition that \
@@ -108,8 +110,8 @@ fn both(join: &Join, mode: OutputMode, problems: &mut Problems) {
 }
 
 /// Whether the time after which a row has no partner any more is known.
-fn is_bounded(join: &Join) -> bool {
-    let in_keys = join.on.iter().any(|(left, right)| carries(left, &join.left) || carries(right, &join.right));
+fn is_bounded(join: &Join, equalities: &[(Expr, Expr)]) -> bool {
+    let in_keys = equalities.iter().any(|(left, right)| carries(left, &join.left) || carries(right, &join.right));
     if in_keys {
         return true;
     }
