@@ -15,7 +15,7 @@ async fn main() -> Result<()> {
     let lines = MemoryStream::new(Arc::clone(&schema));
     session.read_stream().source(lines.source())?.create_or_replace_temp_view("lines")?;
 
-    session.udf("shout", &["STRING"], "STRING", |columns| {
+    let _shout = session.udf("shout", &["STRING"], "STRING", |columns| {
         let words = columns[0].as_string::<i32>();
         Ok(Arc::new(StringArray::from_iter(words.iter().map(|word| word.map(str::to_uppercase)))) as ArrayRef)
     })?;

@@ -45,7 +45,6 @@ use datafusion::sql::sqlparser::ast::{SelectItem, Statement};
 use datafusion::sql::sqlparser::parser::Parser;
 
 pub use generate::{Generate, Generator};
-pub use provider::INTERVAL_KEY;
 pub use session::{session_context, session_state};
 
 use crate::functions::error::SparkError;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch};
-use weir::connectors::file::sink::committed_files;
+use weir::connectors::file::sink::manifest::committed_files;
 use weir::prelude::*;
 use weir::runtime::FailPoints;
 
