@@ -11,7 +11,11 @@ use weir::prelude::*;
 use weir::runtime::RecipientListener;
 
 fn schema() -> SchemaRef {
-    Arc::new(Schema::new(vec![Field::new("celsius", DataType::Int64, true)]))
+    Arc::new(Schema::new(vec![Field::new(
+        "celsius",
+        DataType::Int64,
+        true,
+    )]))
 }
 
 /// Gets committed epochs and adds them up.
@@ -29,7 +33,8 @@ impl Handler<EpochDelivery> for Alarm {
 
     fn handle(&mut self, delivery: EpochDelivery, _: &mut Self::Context) -> Result<()> {
         for batch in &delivery.batches {
-            self.readings.extend(batch.column(0).as_primitive::<Int64Type>().values());
+            self.readings
+                .extend(batch.column(0).as_primitive::<Int64Type>().values());
         }
         println!("epoch {}: {:?} so far", delivery.epoch, self.readings);
         Ok(())
@@ -61,7 +66,10 @@ impl Handler<QueryEvent> for Watcher {
     fn handle(&mut self, event: QueryEvent, _: &mut Self::Context) {
         match event {
             QueryEvent::Started { id, .. } => println!("query {id} started"),
-            QueryEvent::Progress(progress) => println!("epoch {} took {} row(s)", progress.batch_id, progress.num_input_rows),
+            QueryEvent::Progress(progress) => println!(
+                "epoch {} took {} row(s)",
+                progress.batch_id, progress.num_input_rows
+            ),
             QueryEvent::Idle { .. } => println!("nothing to do"),
             QueryEvent::Terminated { exception, .. } => println!("ended: {exception:?}"),
         }
@@ -75,24 +83,36 @@ async fn main() -> Result<()> {
     let feed = FeedActor::new(handle).start();
 
     let session = Session::new()?;
-    session.streams().add_listener(RecipientListener(Watcher.start().recipient()));
+    session
+        .streams()
+        .add_listener(RecipientListener(Watcher.start().recipient()));
     let query = session
         .read_stream()
         .source(source)?
         .filter("celsius > 30")?
         .write_stream()
+        .option("checkpointLocation", "memory://alarm")
         .sink(Arc::new(RecipientSink::new(alarm.clone().recipient())))
         .start()
         .await?;
 
     for readings in [vec![12, 31, 29], vec![40, 8], vec![35]] {
         let batch = RecordBatch::try_new(schema(), vec![Arc::new(Int64Array::from(readings))])?;
-        feed.send(SendBatch(batch)).await.map_err(|error| WeirError::external(error.to_string()))??;
+        feed.send(SendBatch(batch))
+            .await
+            .map_err(|error| WeirError::external(error.to_string()))??;
         query.process_all_available().await?;
     }
     query.stop().await;
 
-    let readings = alarm.send(Readings).await.map_err(|error| WeirError::external(error.to_string()))?;
-    assert_eq!(readings, [31, 40, 35], "the alarm actor got every hot reading once and is still alive");
+    let readings = alarm
+        .send(Readings)
+        .await
+        .map_err(|error| WeirError::external(error.to_string()))?;
+    assert_eq!(
+        readings,
+        [31, 40, 35],
+        "the alarm actor got every hot reading once and is still alive"
+    );
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Measures queries over generated Nexmark-shaped bids, one JSON line per run; and the fixed cost of an epoch with one row.
 //!
 //! ```text
-//! cargo run --release --workspace --example bench -- a --data DIR --work DIR [--files 4] [--parallelism 2]
-//! cargo run --release --workspace --example bench -- epoch --work DIR [--epochs 500]
+//! cargo run --release --example bench -- a --data DIR --work DIR [--files 4] [--parallelism 2]
+//! cargo run --release --example bench -- epoch --work DIR [--epochs 500]
 //! ```
 //! `DIR` holds `bids_json/*.json` and `manifest.json` with the number of rows. Query a: JSON → `price > 200000`, six columns → Parquet.
 //! Compare `rows_per_cpu_s` of runs made one after the other on one machine; wall times mislead on a shared one.
@@ -51,7 +51,9 @@ async fn main() -> Result<()> {
     match arguments.query.as_str() {
         "a" => query_a(&arguments).await,
         "epoch" => epochs(&arguments).await,
-        other => Err(WeirError::config(format!("query '{other}' is not known, known: a, epoch"))),
+        other => Err(WeirError::config(format!(
+            "query '{other}' is not known, known: a, epoch"
+        ))),
     }
 }
 
@@ -68,9 +70,16 @@ async fn query_a(arguments: &Arguments) -> Result<()> {
     let manifest = std::fs::read(arguments.data.join("manifest.json")).map_err(io)?;
     let manifest: serde_json::Value =
         serde_json::from_slice(&manifest).map_err(|error| WeirError::config(error.to_string()))?;
-    let rows = manifest["bids"]["rows"].as_u64().ok_or_else(|| WeirError::config("manifest.json has no bids.rows"))?;
-    let (output, checkpoint) = (fresh(&arguments.work, "out")?, fresh(&arguments.work, "checkpoint")?);
-    let session = Session::builder().parallelism(arguments.parallelism).build()?;
+    let rows = manifest["bids"]["rows"]
+        .as_u64()
+        .ok_or_else(|| WeirError::config("manifest.json has no bids.rows"))?;
+    let (output, checkpoint) = (
+        fresh(&arguments.work, "out")?,
+        fresh(&arguments.work, "checkpoint")?,
+    );
+    let session = Session::builder()
+        .parallelism(arguments.parallelism)
+        .build()?;
     let before = Usage::now()?;
     let writer = session
         .read_stream()
@@ -78,7 +87,14 @@ async fn query_a(arguments: &Arguments) -> Result<()> {
         .option("maxFilesPerTrigger", arguments.files)
         .json(&arguments.data.join("bids_json").display().to_string())?
         .filter("price > 200000")?
-        .select_expr(&["bid_id", "auction", "bidder", "CAST(price AS DOUBLE) * 0.908 AS price_eur", "channel", "date_time"])?
+        .select_expr(&[
+            "bid_id",
+            "auction",
+            "bidder",
+            "CAST(price AS DOUBLE) * 0.908 AS price_eur",
+            "channel",
+            "date_time",
+        ])?
         .write_stream()
         .format(arguments.sink.as_str())
         .option("checkpointLocation", &checkpoint)
@@ -90,7 +106,10 @@ async fn query_a(arguments: &Arguments) -> Result<()> {
     query.await_termination().await?;
     let used = Usage::now()?.since(&before);
     let progress = query.recent_progress();
-    let written: u64 = progress.iter().map(|epoch| epoch.sink.num_output_rows).sum();
+    let written: u64 = progress
+        .iter()
+        .map(|epoch| epoch.sink.num_output_rows)
+        .sum();
     println!(
         "{}",
         json!({
@@ -107,7 +126,10 @@ async fn query_a(arguments: &Arguments) -> Result<()> {
 /// Fixed cost of an epoch: one row is added, and the time until it is committed is taken; checkpoint in memory and on disk.
 async fn epochs(arguments: &Arguments) -> Result<()> {
     let disk = fresh(&arguments.work, "checkpoint")?;
-    for (kind, checkpoint) in [("memory", "memory://bench-epoch".to_owned()), ("disk", disk)] {
+    for (kind, checkpoint) in [
+        ("memory", "memory://bench-epoch".to_owned()),
+        ("disk", disk),
+    ] {
         let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, true)]));
         let stream = MemoryStream::new(Arc::clone(&schema));
         let session = Session::builder().parallelism(1).build()?;
@@ -122,18 +144,28 @@ async fn epochs(arguments: &Arguments) -> Result<()> {
             .await?;
         let mut times = Vec::with_capacity(arguments.epochs);
         for value in 0..arguments.epochs {
-            let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(Int64Array::from(vec![value as i64]))])?;
-            let epochs = query.last_progress().map_or(0, |progress| progress.batch_id + 1);
+            let batch = RecordBatch::try_new(
+                Arc::clone(&schema),
+                vec![Arc::new(Int64Array::from(vec![value as i64]))],
+            )?;
+            let epochs = query
+                .last_progress()
+                .map_or(0, |progress| progress.batch_id + 1);
             let since = now();
             stream.add(batch)?;
-            while query.last_progress().map_or(0, |progress| progress.batch_id + 1) == epochs {
+            while query
+                .last_progress()
+                .map_or(0, |progress| progress.batch_id + 1)
+                == epochs
+            {
                 tokio::task::yield_now().await;
             }
             times.push(since.elapsed());
         }
         query.stop().await;
         times.sort_unstable();
-        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1000.0;
+        let at =
+            |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1000.0;
         println!(
             "{}",
             json!({"engine": "weir", "query": "epoch", "checkpoint": kind, "epochs": times.len(),
@@ -153,15 +185,33 @@ struct Usage {
 impl Usage {
     fn now() -> Result<Self> {
         let stat = std::fs::read_to_string("/proc/self/stat").map_err(io)?;
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let ticks = |index: usize| fields.get(index).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        let fields: Vec<&str> = stat
+            .rsplit(')')
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect();
+        let ticks = |index: usize| {
+            fields
+                .get(index)
+                .and_then(|text| text.parse::<u64>().ok())
+                .unwrap_or(0)
+        };
         // utime and stime, the 14th and 15th field of the line, in hundredths of a second.
         let cpu = Duration::from_millis((ticks(11) + ticks(12)) * 10);
-        Ok(Self { wall: Duration::ZERO, cpu, at: now() })
+        Ok(Self {
+            wall: Duration::ZERO,
+            cpu,
+            at: now(),
+        })
     }
 
     fn since(&self, before: &Self) -> Self {
-        Self { wall: self.at.duration_since(before.at), cpu: self.cpu.saturating_sub(before.cpu), at: self.at }
+        Self {
+            wall: self.at.duration_since(before.at),
+            cpu: self.cpu.saturating_sub(before.cpu),
+            at: self.at,
+        }
     }
 }
 
@@ -182,7 +232,11 @@ fn size(path: &Path) -> Result<u64> {
     for entry in std::fs::read_dir(path).map_err(io)? {
         let entry = entry.map_err(io)?;
         let metadata = entry.metadata().map_err(io)?;
-        total += if metadata.is_dir() { size(&entry.path())? } else { metadata.len() };
+        total += if metadata.is_dir() {
+            size(&entry.path())?
+        } else {
+            metadata.len()
+        };
     }
     Ok(total)
 }

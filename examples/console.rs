@@ -8,7 +8,11 @@ use weir::prelude::*;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     let session = Session::new()?;
-    let rows = session.read_stream().format("rate").option("rowsPerSecond", 5).open()?;
+    let rows = session
+        .read_stream()
+        .format("rate")
+        .option("rowsPerSecond", 5)
+        .open()?;
     let query = rows
         .with_column("square", "value * value")?
         .write_stream()
@@ -21,7 +25,9 @@ async fn main() -> Result<()> {
         .await?;
     println!("{}", query.explain(true));
 
-    query.await_termination_timeout(Duration::from_millis(3_200)).await?;
+    query
+        .await_termination_timeout(Duration::from_millis(3_200))
+        .await?;
     println!("status: {:?}", query.status());
     if let Some(progress) = query.last_progress() {
         println!("{}", progress.json());

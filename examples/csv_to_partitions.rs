@@ -13,7 +13,10 @@ fn io(error: std::io::Error) -> WeirError {
 async fn main() -> Result<()> {
     let home = tempfile::tempdir().map_err(io)?;
     let path = |name: &str| home.path().join(name).display().to_string();
-    for (shop, rows) in [("north", "id,country,total\n1,NO,10.5\n2,SE,7\n"), ("south", "id,country,total\n3,IT,1\n4,IT,many\n")] {
+    for (shop, rows) in [
+        ("north", "id,country,total\n1,NO,10.5\n2,SE,7\n"),
+        ("south", "id,country,total\n3,IT,1\n4,IT,many\n"),
+    ] {
         fs::create_dir(path(shop)).map_err(io)?;
         fs::write(format!("{}/day.csv", path(shop)), rows).map_err(io)?;
     }
@@ -46,7 +49,10 @@ async fn main() -> Result<()> {
     countries.sort();
     println!("{countries:?}");
     for entry in fs::read_dir(format!("{}/country=IT", path("out"))).map_err(io)? {
-        println!("{}", fs::read_to_string(entry.map_err(io)?.path()).map_err(io)?);
+        println!(
+            "{}",
+            fs::read_to_string(entry.map_err(io)?.path()).map_err(io)?
+        );
     }
     assert_eq!(countries, ["country=IT", "country=NO", "country=SE"]);
     Ok(())

@@ -20,8 +20,17 @@ async fn main() -> Result<()> {
     let target = Arc::new(Mutex::new(Target::default()));
     let session = Session::new()?;
 
-    let numbers = session.read_stream().format("rate-micro-batch").option("rowsPerBatch", 10).open()?;
-    let writer = numbers.select_expr(&["value", "CASE WHEN value % 2 = 0 THEN 'even' ELSE 'odd' END AS kind"])?.write_stream();
+    let numbers = session
+        .read_stream()
+        .format("rate-micro-batch")
+        .option("rowsPerBatch", 10)
+        .open()?;
+    let writer = numbers
+        .select_expr(&[
+            "value",
+            "CASE WHEN value % 2 = 0 THEN 'even' ELSE 'odd' END AS kind",
+        ])?
+        .write_stream();
     let into = Arc::clone(&target);
     let query = writer
         .option("checkpointLocation", &checkpoint)

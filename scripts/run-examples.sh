@@ -6,5 +6,5 @@ for file in examples/*.rs; do
   name=$(basename "$file" .rs)
   [[ $name == bench ]] && continue
   echo "-- $name"
-  cargo run --quiet --workspace --example "$name" </dev/null
+  cargo run --quiet --example "$name" </dev/null
 done

@@ -6,9 +6,9 @@ mod generate;
 mod grouped;
 mod rows;
 
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use arrow::datatypes::{DataType, SchemaRef};
 use std::sync::Arc;
 use weir_runtime::{Result, WeirError};
 
@@ -55,14 +55,25 @@ impl DataFrame {
 
     /// Names of the columns.
     pub fn columns(&self) -> Vec<String> {
-        self.plan.schema().fields().iter().map(|field| field.name().clone()).collect()
+        self.plan
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| field.name().clone())
+            .collect()
     }
 
     /// The schema as Spark's `printSchema` prints it: a tree, one line per column or nested field.
     pub fn schema_text(&self) -> String {
         let mut text = String::from("root\n");
         for field in self.plan.schema().fields() {
-            tree(&mut text, field.name(), field.data_type(), field.is_nullable(), 1);
+            tree(
+                &mut text,
+                field.name(),
+                field.data_type(),
+                field.is_nullable(),
+                1,
+            );
         }
         text
     }
@@ -101,7 +112,10 @@ impl DataFrame {
 
     /// The frame with another plan.
     fn with(&self, plan: LogicalPlan) -> Result<DataFrame> {
-        Ok(Self { session: self.session.clone(), plan: analyzed(&self.session, plan)? })
+        Ok(Self {
+            session: self.session.clone(),
+            plan: analyzed(&self.session, plan)?,
+        })
     }
 
     /// The frame with a plan that `step` builds on this one.
@@ -109,7 +123,9 @@ impl DataFrame {
     where
         F: FnOnce(LogicalPlanBuilder) -> datafusion::common::Result<LogicalPlanBuilder>,
     {
-        let plan = step(LogicalPlanBuilder::from(self.plan.clone())).and_then(LogicalPlanBuilder::build).map_err(plan_error)?;
+        let plan = step(LogicalPlanBuilder::from(self.plan.clone()))
+            .and_then(LogicalPlanBuilder::build)
+            .map_err(plan_error)?;
         self.with(plan)
     }
 
@@ -122,14 +138,19 @@ impl DataFrame {
     }
 
     fn count_literal(rows: usize) -> Result<Expr> {
-        let rows = i64::try_from(rows).map_err(|_| WeirError::plan(format!("{rows} rows are too many")))?;
+        let rows = i64::try_from(rows)
+            .map_err(|_| WeirError::plan(format!("{rows} rows are too many")))?;
         Ok(Expr::Literal(ScalarValue::Int64(Some(rows)), None))
     }
 }
 
 impl std::fmt::Debug for DataFrame {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "DataFrame[{}]", crate::types::schema_ddl(self.plan.schema().as_arrow()))
+        write!(
+            f,
+            "DataFrame[{}]",
+            crate::types::schema_ddl(self.plan.schema().as_arrow())
+        )
     }
 }
 
@@ -145,18 +166,38 @@ fn tree(text: &mut String, name: &str, data_type: &DataType, nullable: bool, dep
         other => type_name(other).to_lowercase(),
     };
     let indent = " |   ".repeat(depth - 1);
-    text.push_str(&format!("{indent} |-- {name}: {kind} (nullable = {nullable})\n"));
+    text.push_str(&format!(
+        "{indent} |-- {name}: {kind} (nullable = {nullable})\n"
+    ));
     match data_type {
         DataType::Struct(fields) => {
             for field in fields {
-                tree(text, field.name(), field.data_type(), field.is_nullable(), depth + 1);
+                tree(
+                    text,
+                    field.name(),
+                    field.data_type(),
+                    field.is_nullable(),
+                    depth + 1,
+                );
             }
         }
-        DataType::List(item) => tree(text, "element", item.data_type(), item.is_nullable(), depth + 1),
+        DataType::List(item) => tree(
+            text,
+            "element",
+            item.data_type(),
+            item.is_nullable(),
+            depth + 1,
+        ),
         DataType::Map(entries, _) => {
             if let DataType::Struct(fields) = entries.data_type() {
                 for (name, field) in ["key", "value"].iter().zip(fields) {
-                    tree(text, name, field.data_type(), field.is_nullable(), depth + 1);
+                    tree(
+                        text,
+                        name,
+                        field.data_type(),
+                        field.is_nullable(),
+                        depth + 1,
+                    );
                 }
             }
         }

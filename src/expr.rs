@@ -70,7 +70,9 @@ impl IntoCondition for &str {
 pub(crate) fn resolve(session: &Session, expr: Expr, plan: &LogicalPlan) -> Result<Expr> {
     let schema = plan.schema();
     let resolved = expr.transform_up(|node| {
-        let Expr::Column(column) = &node else { return Ok(Transformed::no(node)) };
+        let Expr::Column(column) = &node else {
+            return Ok(Transformed::no(node));
+        };
         if column.relation.is_some() {
             return Ok(Transformed::no(node));
         }
@@ -84,10 +86,23 @@ pub(crate) fn resolve(session: &Session, expr: Expr, plan: &LogicalPlan) -> Resu
 
 /// The one column of this name: letter by letter, else in any letter case.
 pub(crate) fn find(plan: &LogicalPlan, name: &str) -> Option<Expr> {
-    let name = name.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')).unwrap_or(name);
-    let columns = || plan.schema().iter().map(|(qualifier, field)| Column::from((qualifier, field)));
+    let name = name
+        .strip_prefix('`')
+        .and_then(|rest| rest.strip_suffix('`'))
+        .unwrap_or(name);
+    let columns = || {
+        plan.schema()
+            .iter()
+            .map(|(qualifier, field)| Column::from((qualifier, field)))
+    };
     let exact: Vec<Column> = columns().filter(|column| column.name == name).collect();
-    let found = if exact.is_empty() { columns().filter(|column| column.name.eq_ignore_ascii_case(name)).collect() } else { exact };
+    let found = if exact.is_empty() {
+        columns()
+            .filter(|column| column.name.eq_ignore_ascii_case(name))
+            .collect()
+    } else {
+        exact
+    };
     match found.as_slice() {
         [one] => Some(Expr::Column(one.clone())),
         _ => None,
@@ -99,13 +114,25 @@ pub(crate) fn column(plan: &LogicalPlan, name: &str) -> Result<Column> {
     if let Some(Expr::Column(column)) = find(plan, name) {
         return Ok(column);
     }
-    let names: Vec<&str> = plan.schema().fields().iter().map(|field| field.name().as_str()).collect();
-    let times = names.iter().filter(|known| known.eq_ignore_ascii_case(name)).count();
+    let names: Vec<&str> = plan
+        .schema()
+        .fields()
+        .iter()
+        .map(|field| field.name().as_str())
+        .collect();
+    let times = names
+        .iter()
+        .filter(|known| known.eq_ignore_ascii_case(name))
+        .count();
     let (condition, what) = match times {
         0 => ("UNRESOLVED_COLUMN.WITH_SUGGESTION", "does not exist"),
         _ => ("AMBIGUOUS_REFERENCE", "is ambiguous"),
     };
-    Err(WeirError::plan(format!("column '{name}' {what}, columns: {}", names.join(", "))).with_condition(condition))
+    Err(WeirError::plan(format!(
+        "column '{name}' {what}, columns: {}",
+        names.join(", ")
+    ))
+    .with_condition(condition))
 }
 
 /// Spark's types and rewrites over a plan built by hand.

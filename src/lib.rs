@@ -70,7 +70,8 @@ pub use weir_connectors as connectors;
 pub use weir_operators as operators;
 pub use weir_runtime as runtime;
 pub use weir_runtime::{
-    Fault, Operator, OperatorSpec, OutputMode, QueryConfig, QueryEvent, QueryListener, QueryProgress, QueryStatus, Result, Sink, Source,
-    Topology, TopologyBuilder, Trigger, WeirError,
+    Fault, Operator, OperatorSpec, OutputMode, QueryConfig, QueryEvent, QueryListener,
+    QueryProgress, QueryStatus, Result, Sink, Source, Topology, TopologyBuilder, Trigger,
+    WeirError,
 };
 pub use weir_state as state;

@@ -7,6 +7,6 @@ pub use crate::streams::{StreamingQuery, StreamingQueryManager};
 pub use crate::write::DataStreamWriter;
 pub use datafusion::logical_expr::{Expr, lit};
 pub use weir_runtime::{
-    Input, Operator, OperatorContext, OperatorSpec, Outbox, OutputMode, QueryConfig, QueryEvent, QueryProgress, Result, Rows, Sink,
-    Source, Topology, Trigger, WeirError,
+    Input, Operator, OperatorContext, OperatorSpec, Outbox, OutputMode, QueryConfig, QueryEvent,
+    QueryProgress, Result, Rows, Sink, Source, Topology, Trigger, WeirError,
 };

@@ -24,7 +24,10 @@ pub trait IntoSchema {
 
 impl IntoSchema for &str {
     fn into_schema(self) -> Result<SchemaRef> {
-        parse_schema(self).map_err(|error| WeirError::plan(format!("schema '{self}': {error}")).with_condition("PARSE_SYNTAX_ERROR"))
+        parse_schema(self).map_err(|error| {
+            WeirError::plan(format!("schema '{self}': {error}"))
+                .with_condition("PARSE_SYNTAX_ERROR")
+        })
     }
 }
 
@@ -52,12 +55,19 @@ impl OptionTexts {
 
     /// Takes an option out.
     pub(crate) fn take(&mut self, name: &str) -> Option<String> {
-        let known = self.0.keys().find(|known| known.eq_ignore_ascii_case(name)).cloned()?;
+        let known = self
+            .0
+            .keys()
+            .find(|known| known.eq_ignore_ascii_case(name))
+            .cloned()?;
         self.0.remove(&known)
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn texts(&self) -> &BTreeMap<String, String> {

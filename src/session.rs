@@ -77,12 +77,22 @@ impl SessionBuilder {
         for (key, value) in &self.settings {
             conf.set(key, value)?;
         }
-        let parallelism = self.parallelism.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+        let parallelism = self
+            .parallelism
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
         let zone = conf.get(TIME_ZONE).unwrap_or_default();
         let context = crate::sql::session_context(&zone, parallelism).map_err(plan_error)?;
         let streams = StreamingQueryManager::default();
-        let inner = Inner { context, conf, streams, parallelism, anonymous: AtomicU64::new(0) };
-        Ok(Session { inner: Arc::new(inner) })
+        let inner = Inner {
+            context,
+            conf,
+            streams,
+            parallelism,
+            anonymous: AtomicU64::new(0),
+        };
+        Ok(Session {
+            inner: Arc::new(inner),
+        })
     }
 }
 
@@ -140,7 +150,9 @@ impl Session {
     /// # Errors
     /// Text that is no query, names that do not exist, types that do not fit.
     pub async fn sql(&self, query: &str) -> Result<DataFrame> {
-        let plan = crate::sql::plan_query(&self.inner.context, query).await.map_err(plan_error)?;
+        let plan = crate::sql::plan_query(&self.inner.context, query)
+            .await
+            .map_err(plan_error)?;
         Ok(DataFrame::new(self.clone(), plan))
     }
 
@@ -157,16 +169,25 @@ impl Session {
     ///
     /// # Errors
     /// If there is no batch to take the schema from, or the schemas differ.
-    pub fn create_dataframe(&self, batches: impl IntoIterator<Item = RecordBatch>) -> Result<DataFrame> {
+    pub fn create_dataframe(
+        &self,
+        batches: impl IntoIterator<Item = RecordBatch>,
+    ) -> Result<DataFrame> {
         let batches: Vec<RecordBatch> = batches.into_iter().collect();
         let schema = batches.first().map(RecordBatch::schema);
-        let schema = schema.ok_or_else(|| WeirError::plan("a frame needs at least one batch, which may be empty, for its schema"))?;
+        let schema = schema.ok_or_else(|| {
+            WeirError::plan("a frame needs at least one batch, which may be empty, for its schema")
+        })?;
         let table = MemTable::try_new(schema, vec![batches]).map_err(plan_error)?;
         self.frame_over("rows", Arc::new(table))
     }
 
     /// A frame over a table that has no name.
-    pub(crate) fn frame_over(&self, kind: &str, table: Arc<dyn TableProvider>) -> Result<DataFrame> {
+    pub(crate) fn frame_over(
+        &self,
+        kind: &str,
+        table: Arc<dyn TableProvider>,
+    ) -> Result<DataFrame> {
         let plan = tables::scan_provider(&self.anonymous_name(kind), table)?;
         Ok(DataFrame::new(self.clone(), plan))
     }
@@ -191,8 +212,15 @@ impl Session {
     /// # Errors
     /// If the catalog refuses.
     pub fn drop_temp_view(&self, name: &str) -> Result<bool> {
-        let Some(found) = tables::find(&self.inner.context, name) else { return Ok(false) };
-        Ok(self.inner.context.deregister_table(tables::reference(&found)).map_err(plan_error)?.is_some())
+        let Some(found) = tables::find(&self.inner.context, name) else {
+            return Ok(false);
+        };
+        Ok(self
+            .inner
+            .context
+            .deregister_table(tables::reference(&found))
+            .map_err(plan_error)?
+            .is_some())
     }
 
     /// The DataFusion context, for everything this API does not cover: catalogs, object stores, own table providers.
@@ -214,7 +242,10 @@ impl Session {
 
     /// A table name that is not in use.
     pub(crate) fn anonymous_name(&self, kind: &str) -> String {
-        format!("{kind}_{}", self.inner.anonymous.fetch_add(1, Ordering::Relaxed))
+        format!(
+            "{kind}_{}",
+            self.inner.anonymous.fetch_add(1, Ordering::Relaxed)
+        )
     }
 
     /// Makes the plan of a frame a view.
@@ -226,7 +257,10 @@ impl Session {
     /// Adds or replaces a table.
     pub(crate) fn add_table(&self, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
         self.drop_temp_view(name)?;
-        self.inner.context.register_table(tables::reference(name), table).map_err(plan_error)?;
+        self.inner
+            .context
+            .register_table(tables::reference(name), table)
+            .map_err(plan_error)?;
         Ok(())
     }
 }
@@ -237,13 +271,18 @@ pub(crate) struct WeakSession(std::sync::Weak<Inner>);
 
 impl WeakSession {
     pub(crate) fn upgrade(&self) -> Result<Session> {
-        let inner = self.0.upgrade().ok_or_else(|| WeirError::killed("the session"))?;
+        let inner = self
+            .0
+            .upgrade()
+            .ok_or_else(|| WeirError::killed("the session"))?;
         Ok(Session { inner })
     }
 }
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("tables", &self.table_names()).finish_non_exhaustive()
+        f.debug_struct("Session")
+            .field("tables", &self.table_names())
+            .finish_non_exhaustive()
     }
 }

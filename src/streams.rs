@@ -36,7 +36,10 @@ impl Deref for StreamingQuery {
 
 impl StreamingQuery {
     pub(crate) fn new(handle: weir_runtime::StreamingQuery, plans: Plans) -> Self {
-        Self { handle, plans: Arc::new(plans) }
+        Self {
+            handle,
+            plans: Arc::new(plans),
+        }
     }
 
     /// The dataflow, one line per node; with `extended` also the logical plan and the dataflow as a Mermaid chart.
@@ -44,8 +47,15 @@ impl StreamingQuery {
         if !extended {
             return self.plans.topology.clone();
         }
-        let Plans { logical, topology, mermaid, .. } = self.plans.as_ref();
-        format!("== Logical plan ==\n{logical}\n\n== Topology ==\n{topology}\n== Mermaid ==\n{mermaid}")
+        let Plans {
+            logical,
+            topology,
+            mermaid,
+            ..
+        } = self.plans.as_ref();
+        format!(
+            "== Logical plan ==\n{logical}\n\n== Topology ==\n{topology}\n== Mermaid ==\n{mermaid}"
+        )
     }
 
     /// The dataflow in Graphviz' DOT language.
@@ -130,7 +140,10 @@ impl StreamingQueryManager {
     /// The queries that run.
     pub fn active(&self) -> Vec<StreamingQuery> {
         let queries: Vec<_> = self.shared.lock().active.values().cloned().collect();
-        queries.into_iter().filter(|query| query.is_active()).collect()
+        queries
+            .into_iter()
+            .filter(|query| query.is_active())
+            .collect()
     }
 
     /// The running query of this id (not run id).
@@ -200,27 +213,49 @@ impl StreamingQueryManager {
     ///
     /// # Errors
     /// If a query that runs or starts has one of them.
-    pub(crate) fn claim(&self, name: Option<String>, checkpoint: Option<String>) -> Result<Starting> {
+    pub(crate) fn claim(
+        &self,
+        name: Option<String>,
+        checkpoint: Option<String>,
+    ) -> Result<Starting> {
         let mut state = self.shared.lock();
         if let Some(name) = &name
-            && state.claims.iter().any(|claim| claim.name.as_ref() == Some(name))
+            && state
+                .claims
+                .iter()
+                .any(|claim| claim.name.as_ref() == Some(name))
         {
             return Err(WeirError::config(format!(
                 "a query named '{name}' is active in this session: stop it first or choose another name"
             )));
         }
         if let Some(checkpoint) = &checkpoint
-            && let Some(other) = state.claims.iter().find(|claim| claim.checkpoint.as_ref() == Some(checkpoint))
+            && let Some(other) = state
+                .claims
+                .iter()
+                .find(|claim| claim.checkpoint.as_ref() == Some(checkpoint))
         {
-            let other = other.name.as_ref().map_or_else(|| "without a name".to_owned(), |name| format!("'{name}'"));
+            let other = other
+                .name
+                .as_ref()
+                .map_or_else(|| "without a name".to_owned(), |name| format!("'{name}'"));
             return Err(WeirError::config(format!(
                 "checkpoint location '{checkpoint}' is in use by the active query {other}: every query needs its own; stop that one first"
             )));
         }
         let number = state.next_listener;
         state.next_listener += 1;
-        state.claims.push(Claim { number, run: None, name, checkpoint });
-        Ok(Starting { shared: Arc::clone(&self.shared), number, kept: false })
+        state.claims.push(Claim {
+            number,
+            run: None,
+            name,
+            checkpoint,
+        });
+        Ok(Starting {
+            shared: Arc::clone(&self.shared),
+            number,
+            kept: false,
+        })
     }
 }
 
@@ -235,7 +270,11 @@ impl Starting {
             state.claims.retain(|claim| claim.number != self.number);
             return;
         }
-        if let Some(claim) = state.claims.iter_mut().find(|claim| claim.number == self.number) {
+        if let Some(claim) = state
+            .claims
+            .iter_mut()
+            .find(|claim| claim.number == self.number)
+        {
             claim.run = Some(run);
         }
         state.active.insert(run, query.clone());
@@ -245,7 +284,10 @@ impl Starting {
 impl Drop for Starting {
     fn drop(&mut self) {
         if !self.kept {
-            self.shared.lock().claims.retain(|claim| claim.number != self.number);
+            self.shared
+                .lock()
+                .claims
+                .retain(|claim| claim.number != self.number);
         }
     }
 }
@@ -254,12 +296,17 @@ struct FanOut(Weak<Shared>);
 
 impl QueryListener for FanOut {
     fn on_event(&self, event: &QueryEvent) {
-        let Some(shared) = self.0.upgrade() else { return };
+        let Some(shared) = self.0.upgrade() else {
+            return;
+        };
         let listeners: Vec<_> = shared.lock().listeners.values().cloned().collect();
         for listener in listeners {
             listener.on_event(event);
         }
-        if let QueryEvent::Terminated { run_id, exception, .. } = event {
+        if let QueryEvent::Terminated {
+            run_id, exception, ..
+        } = event
+        {
             shared.end(*run_id, exception.clone());
         }
     }

@@ -53,8 +53,10 @@ impl IntoOutputMode for &str {
             "append" => Ok(OutputMode::Append),
             "update" => Ok(OutputMode::Update),
             "complete" => Ok(OutputMode::Complete),
-            _ => Err(WeirError::config(format!("output mode '{self}' is unknown, allowed: append, update, complete"))
-                .with_condition("STREAMING_OUTPUT_MODE.INVALID")),
+            _ => Err(WeirError::config(format!(
+                "output mode '{self}' is unknown, allowed: append, update, complete"
+            ))
+            .with_condition("STREAMING_OUTPUT_MODE.INVALID")),
         }
     }
 }
@@ -108,7 +110,10 @@ impl DataStreamWriter {
 
     /// Several options.
     #[must_use]
-    pub fn options<K: AsRef<str>, V: ToString>(mut self, options: impl IntoIterator<Item = (K, V)>) -> Self {
+    pub fn options<K: AsRef<str>, V: ToString>(
+        mut self,
+        options: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
         for (name, value) in options {
             self.options.set(name.as_ref(), value);
         }

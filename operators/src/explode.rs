@@ -31,15 +31,26 @@ pub struct Explode {
 
 /// An operator whose output is the kept columns followed by the new ones.
 pub fn explode(explode: Explode) -> OperatorSpec {
-    let detail = format!("{}{}", explode.input, if explode.outer { ", outer" } else { "" });
+    let detail = format!(
+        "{}{}",
+        explode.input,
+        if explode.outer { ", outer" } else { "" }
+    );
     let explode = Arc::new(explode);
     let made = Arc::clone(&explode);
-    OperatorSpec::new("explode", move |_| Ok(Exploder { explode: Arc::clone(&made), schemas: None }))
-        .with_schema_fn(move |inputs| {
-            let input = inputs.first().ok_or_else(|| WeirError::plan("an explode needs an input"))?;
-            explode.output(input)
+    OperatorSpec::new("explode", move |_| {
+        Ok(Exploder {
+            explode: Arc::clone(&made),
+            schemas: None,
         })
-        .with_detail(detail)
+    })
+    .with_schema_fn(move |inputs| {
+        let input = inputs
+            .first()
+            .ok_or_else(|| WeirError::plan("an explode needs an input"))?;
+        explode.output(input)
+    })
+    .with_detail(detail)
 }
 
 impl Explode {
@@ -50,28 +61,55 @@ impl Explode {
     fn output(&self, input: &Schema) -> Result<SchemaRef> {
         let added = self.added(self.input.field(input)?.data_type())?;
         let kept = input.project(&self.kept(input.fields().len()))?;
-        let mut fields: Vec<Field> = kept.fields().iter().map(|field| field.as_ref().clone()).collect();
+        let mut fields: Vec<Field> = kept
+            .fields()
+            .iter()
+            .map(|field| field.as_ref().clone())
+            .collect();
         if added.len() != self.names.len() {
-            let message = format!("an explode gives {} columns and has {} names", added.len(), self.names.len());
+            let message = format!(
+                "an explode gives {} columns and has {} names",
+                added.len(),
+                self.names.len()
+            );
             return Err(WeirError::plan(message));
         }
-        fields.extend(added.into_iter().zip(&self.names).map(|(data_type, name)| Field::new(name, data_type, true)));
+        fields.extend(
+            added
+                .into_iter()
+                .zip(&self.names)
+                .map(|(data_type, name)| Field::new(name, data_type, true)),
+        );
         Ok(Arc::new(Schema::new(fields)))
     }
 
     /// Types of the new columns.
     fn added(&self, input: &DataType) -> Result<Vec<DataType>> {
         let elements = match input {
-            DataType::List(field) | DataType::LargeList(field) if self.fields => match field.data_type() {
-                DataType::Struct(fields) => types(fields),
-                other => return Err(WeirError::plan(format!("inline needs an array of structs, got an array of {other}"))),
-            },
+            DataType::List(field) | DataType::LargeList(field) if self.fields => {
+                match field.data_type() {
+                    DataType::Struct(fields) => types(fields),
+                    other => {
+                        return Err(WeirError::plan(format!(
+                            "inline needs an array of structs, got an array of {other}"
+                        )));
+                    }
+                }
+            }
             DataType::List(field) | DataType::LargeList(field) => vec![field.data_type().clone()],
             DataType::Map(entries, _) => match entries.data_type() {
                 DataType::Struct(fields) => types(fields),
-                other => return Err(WeirError::internal(format!("entries of a map are {other}, not structs"))),
+                other => {
+                    return Err(WeirError::internal(format!(
+                        "entries of a map are {other}, not structs"
+                    )));
+                }
             },
-            other => return Err(WeirError::plan(format!("explode needs an array or a map, got {other}"))),
+            other => {
+                return Err(WeirError::plan(format!(
+                    "explode needs an array or a map, got {other}"
+                )));
+            }
         };
         let position = self.position.then_some(DataType::Int32);
         Ok(position.into_iter().chain(elements).collect())
@@ -79,7 +117,10 @@ impl Explode {
 }
 
 fn types(fields: &Fields) -> Vec<DataType> {
-    fields.iter().map(|field| field.data_type().clone()).collect()
+    fields
+        .iter()
+        .map(|field| field.data_type().clone())
+        .collect()
 }
 
 struct Exploder {
@@ -102,10 +143,22 @@ impl Exploder {
 }
 
 impl Operator for Exploder {
-    fn process(&mut self, _input: usize, rows: Rows, _context: &OperatorContext, out: &mut Outbox) -> Result<()> {
+    fn process(
+        &mut self,
+        _input: usize,
+        rows: Rows,
+        _context: &OperatorContext,
+        out: &mut Outbox,
+    ) -> Result<()> {
         let output = self.output(&rows.schema())?;
-        let nested = Nested::of(&self.explode.input.evaluate(rows.batch())?, self.explode.fields)?;
-        let kept = rows.map_batch(rows.batch().project(&self.explode.kept(rows.batch().num_columns()))?)?;
+        let nested = Nested::of(
+            &self.explode.input.evaluate(rows.batch())?,
+            self.explode.fields,
+        )?;
+        let kept = rows.map_batch(
+            rows.batch()
+                .project(&self.explode.kept(rows.batch().num_columns()))?,
+        )?;
         let mut from = 0;
         while from < kept.num_rows() {
             let picked = nested.pick(from, self.explode.outer)?;
@@ -160,7 +213,10 @@ impl Nested {
             }
             DataType::Map(_, _) => {
                 let map = array.as_map();
-                (widen(map.offsets()), Arc::new(map.entries().clone()) as ArrayRef)
+                (
+                    widen(map.offsets()),
+                    Arc::new(map.entries().clone()) as ArrayRef,
+                )
             }
             other => return Err(WeirError::internal(format!("explode got {other}"))),
         };
@@ -169,15 +225,31 @@ impl Nested {
             Some(structs) if in_fields => fields_of(structs)?,
             _ => vec![values],
         };
-        Ok(Self { offsets, nulls: array.nulls().cloned(), values })
+        Ok(Self {
+            offsets,
+            nulls: array.nulls().cloned(),
+            values,
+        })
     }
 
     fn pick(&self, from: usize, outer: bool) -> Result<Picked> {
-        let mut picked = Picked { rows: Vec::new(), positions: Vec::new(), elements: Vec::new(), next_row: from };
+        let mut picked = Picked {
+            rows: Vec::new(),
+            positions: Vec::new(),
+            elements: Vec::new(),
+            next_row: from,
+        };
         while picked.next_row + 1 < self.offsets.len() && picked.rows.len() < TARGET_ROWS {
             let row = picked.next_row;
             let valid = self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
-            let (start, end) = (self.offsets[row], if valid { self.offsets[row + 1] } else { self.offsets[row] });
+            let (start, end) = (
+                self.offsets[row],
+                if valid {
+                    self.offsets[row + 1]
+                } else {
+                    self.offsets[row]
+                },
+            );
             if start == end && outer {
                 picked.push(row, None, None)?;
             }
@@ -192,10 +264,13 @@ impl Nested {
 
 impl Picked {
     fn push(&mut self, row: usize, position: Option<usize>, element: Option<i64>) -> Result<()> {
-        let too_long = |_| WeirError::data("an array column of one batch has more than 2^31 elements");
+        let too_long =
+            |_| WeirError::data("an array column of one batch has more than 2^31 elements");
         self.rows.push(u32::try_from(row).map_err(too_long)?);
-        self.positions.push(position.map(i32::try_from).transpose().map_err(too_long)?);
-        self.elements.push(element.map(u32::try_from).transpose().map_err(too_long)?);
+        self.positions
+            .push(position.map(i32::try_from).transpose().map_err(too_long)?);
+        self.elements
+            .push(element.map(u32::try_from).transpose().map_err(too_long)?);
         Ok(())
     }
 }
@@ -210,16 +285,29 @@ fn fields_of(structs: &StructArray) -> Result<Vec<ArrayRef>> {
         return Ok(structs.columns().to_vec());
     }
     let gone = arrow::compute::is_null(structs)?;
-    Ok(structs.columns().iter().map(|column| arrow::compute::nullif(column, &gone)).collect::<Result<_, _>>()?)
+    Ok(structs
+        .columns()
+        .iter()
+        .map(|column| arrow::compute::nullif(column, &gone))
+        .collect::<Result<_, _>>()?)
 }
 
 /// The elements at these indices; a run of neighbours shares memory.
 fn take(values: &ArrayRef, elements: &[Option<u32>]) -> Result<ArrayRef> {
     let first = elements.first().copied().flatten();
-    let is_run = |first: u32| elements.iter().zip(first..).all(|(element, wanted)| *element == Some(wanted));
+    let is_run = |first: u32| {
+        elements
+            .iter()
+            .zip(first..)
+            .all(|(element, wanted)| *element == Some(wanted))
+    };
     match first {
         Some(first) if is_run(first) => Ok(values.slice(first as usize, elements.len())),
-        _ => Ok(arrow::compute::take(values, &UInt32Array::from(elements.to_vec()), None)?),
+        _ => Ok(arrow::compute::take(
+            values,
+            &UInt32Array::from(elements.to_vec()),
+            None,
+        )?),
     }
 }
 

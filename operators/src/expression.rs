@@ -29,7 +29,10 @@ pub struct Expression {
 
 impl From<Arc<dyn PhysicalExpr>> for Expression {
     fn from(physical: Arc<dyn PhysicalExpr>) -> Self {
-        Self { physical, errors: data_error }
+        Self {
+            physical,
+            errors: data_error,
+        }
     }
 }
 
@@ -67,7 +70,9 @@ impl Expression {
     /// # Errors
     /// If the expression does not fit the columns.
     pub fn field(&self, input: &Schema) -> Result<FieldRef> {
-        let refuse = |error: DataFusionError| WeirError::plan(format!("expression {self}: {}", error.strip_backtrace()));
+        let refuse = |error: DataFusionError| {
+            WeirError::plan(format!("expression {self}: {}", error.strip_backtrace()))
+        };
         self.physical.return_field(input).map_err(refuse)
     }
 
@@ -77,7 +82,10 @@ impl Expression {
     /// What the expression reports, translated.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         let rows = batch.num_rows();
-        self.physical.evaluate(batch).and_then(|value| value.into_array_of_size(rows)).map_err(self.errors)
+        self.physical
+            .evaluate(batch)
+            .and_then(|value| value.into_array_of_size(rows))
+            .map_err(self.errors)
     }
 
     /// One truth value per row; null is not true.
@@ -87,27 +95,39 @@ impl Expression {
     pub fn condition(&self, batch: &RecordBatch) -> Result<BooleanArray> {
         let values = self.evaluate(batch)?;
         let values = values.as_any().downcast_ref::<BooleanArray>();
-        values.cloned().ok_or_else(|| WeirError::internal(format!("condition {self} is not boolean")))
+        values
+            .cloned()
+            .ok_or_else(|| WeirError::internal(format!("condition {self} is not boolean")))
     }
 }
 
 /// A batch of these columns, also where there are none; a column whose type differs from the schema's only in names or
 /// nullability of nested fields is relabelled.
-pub(crate) fn batch_of(schema: &SchemaRef, mut columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+pub(crate) fn batch_of(
+    schema: &SchemaRef,
+    mut columns: Vec<ArrayRef>,
+    rows: usize,
+) -> Result<RecordBatch> {
     for (column, field) in columns.iter_mut().zip(schema.fields()) {
         if column.data_type() != field.data_type() {
             *column = arrow::compute::cast(column, field.data_type())?;
         }
     }
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        columns,
+        &options,
+    )?)
 }
 
 #[cfg(test)]
 pub(crate) mod testing {
     //! Batches, contexts and calls for the tests of operators.
 
-    use weir_runtime::{Epoch, Operator, OperatorContext, OperatorMetrics, OperatorSpec, Outbox, Rows};
+    use weir_runtime::{
+        Epoch, Operator, OperatorContext, OperatorMetrics, OperatorSpec, Outbox, Rows,
+    };
 
     use super::*;
 
@@ -124,13 +144,19 @@ pub(crate) mod testing {
     }
 
     /// What an operator emits for each batch, in order.
-    pub(crate) fn run(spec: &OperatorSpec, batches: &[RecordBatch]) -> Result<(Vec<RecordBatch>, OperatorContext)> {
+    pub(crate) fn run(
+        spec: &OperatorSpec,
+        batches: &[RecordBatch],
+    ) -> Result<(Vec<RecordBatch>, OperatorContext)> {
         let context = context();
         let mut operator: Box<dyn Operator> = spec.create(&context)?;
         let mut out = Outbox::default();
         for batch in batches {
             operator.process(0, Rows::inserts(batch.clone()), &context, &mut out)?;
         }
-        Ok((out.take().into_iter().map(Rows::into_batch).collect(), context))
+        Ok((
+            out.take().into_iter().map(Rows::into_batch).collect(),
+            context,
+        ))
     }
 }

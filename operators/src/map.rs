@@ -15,7 +15,13 @@ where
     F: Fn(&RecordBatch) -> Result<RecordBatch> + Send + Sync + 'static,
 {
     let (output, map) = (Arc::clone(&schema), Arc::new(map));
-    OperatorSpec::new("map", move |_| Ok(Map { output: Arc::clone(&output), map: Arc::clone(&map) })).with_schema(schema)
+    OperatorSpec::new("map", move |_| {
+        Ok(Map {
+            output: Arc::clone(&output),
+            map: Arc::clone(&map),
+        })
+    })
+    .with_schema(schema)
 }
 
 struct Map<F> {
@@ -27,7 +33,13 @@ impl<F> Operator for Map<F>
 where
     F: Fn(&RecordBatch) -> Result<RecordBatch> + Send + Sync,
 {
-    fn process(&mut self, _input: usize, rows: Rows, _context: &OperatorContext, out: &mut Outbox) -> Result<()> {
+    fn process(
+        &mut self,
+        _input: usize,
+        rows: Rows,
+        _context: &OperatorContext,
+        out: &mut Outbox,
+    ) -> Result<()> {
         let mapped = (self.map)(rows.batch())?;
         let mapped = batch_of(&self.output, mapped.columns().to_vec(), mapped.num_rows())?;
         out.emit(match rows.kinds() {
@@ -47,7 +59,8 @@ mod tests {
     use crate::expression::testing::{context, run};
 
     fn batch(values: Vec<i64>) -> RecordBatch {
-        RecordBatch::try_from_iter([("v", Arc::new(Int64Array::from(values)) as ArrayRef)]).expect("batch")
+        RecordBatch::try_from_iter([("v", Arc::new(Int64Array::from(values)) as ArrayRef)])
+            .expect("batch")
     }
 
     #[test]
@@ -63,13 +76,20 @@ mod tests {
         let spec = map_batches(batch(vec![]).schema(), |batch| Ok(batch.slice(0, 1)));
         let context = context();
         let mut operator = spec.create(&context).expect("create");
-        assert!(operator.process(0, rows, &context, &mut Outbox::default()).is_err());
+        assert!(
+            operator
+                .process(0, rows, &context, &mut Outbox::default())
+                .is_err()
+        );
     }
 
     #[test]
     fn map_reports_the_error_of_the_user_and_wrong_columns() {
         let fails = map_batches(batch(vec![]).schema(), |_| Err(WeirError::data("no")));
-        assert_eq!(run(&fails, &[batch(vec![1])]).expect_err("fails").message(), "no");
+        assert_eq!(
+            run(&fails, &[batch(vec![1])]).expect_err("fails").message(),
+            "no"
+        );
         let narrow = map_batches(batch(vec![]).schema(), |batch| Ok(batch.project(&[])?));
         assert!(run(&narrow, &[batch(vec![1])]).is_err());
     }

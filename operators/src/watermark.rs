@@ -2,7 +2,9 @@
 
 use arrow::array::{Array, ArrayRef, AsArray, TimestampMicrosecondArray};
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit, TimestampMicrosecondType};
-use weir_runtime::{EventTimeStats, Operator, OperatorContext, OperatorSpec, Outbox, Result, Rows, WeirError};
+use weir_runtime::{
+    EventTimeStats, Operator, OperatorContext, OperatorSpec, Outbox, Result, Rows, WeirError,
+};
 
 /// An operator that declares `column` the event time: a timestamp with a time zone, or a window of two of them, whose end counts.
 /// The watermark stays `delay_ms` behind the largest time seen in earlier epochs; null times have no say.
@@ -10,31 +12,53 @@ pub fn watermark(column: impl Into<String>, delay_ms: i64) -> OperatorSpec {
     let column = column.into();
     let detail = format!("{column}, {delay_ms} ms");
     let (name, checked) = (column.clone(), column.clone());
-    OperatorSpec::new("watermark", move |_| Ok(Watermark { column: name.clone(), delay_ms, seen: None }))
-        .with_schema_fn(move |inputs| check(&checked, delay_ms, inputs))
-        .with_detail(detail)
-        .with_param("column", column)
-        .with_param("delayMs", delay_ms.to_string())
-        .with_event_times()
+    OperatorSpec::new("watermark", move |_| {
+        Ok(Watermark {
+            column: name.clone(),
+            delay_ms,
+            seen: None,
+        })
+    })
+    .with_schema_fn(move |inputs| check(&checked, delay_ms, inputs))
+    .with_detail(detail)
+    .with_param("column", column)
+    .with_param("delayMs", delay_ms.to_string())
+    .with_event_times()
 }
 
 fn check(column: &str, delay_ms: i64, inputs: &[SchemaRef]) -> Result<SchemaRef> {
-    let input = inputs.first().ok_or_else(|| WeirError::plan("a watermark needs an input"))?;
+    let input = inputs
+        .first()
+        .ok_or_else(|| WeirError::plan("a watermark needs an input"))?;
     if delay_ms < 0 {
-        return Err(WeirError::plan(format!("the watermark of column '{column}' has a delay of {delay_ms} ms, allowed: 0 or more")));
+        return Err(WeirError::plan(format!(
+            "the watermark of column '{column}' has a delay of {delay_ms} ms, allowed: 0 or more"
+        )));
     }
     let field = input.field_with_name(column).map_err(|_| {
-        let names: Vec<_> = input.fields().iter().map(|field| field.name().as_str()).collect();
-        WeirError::plan(format!("event-time column '{column}' does not exist, columns: {}", names.join(", ")))
+        let names: Vec<_> = input
+            .fields()
+            .iter()
+            .map(|field| field.name().as_str())
+            .collect();
+        WeirError::plan(format!(
+            "event-time column '{column}' does not exist, columns: {}",
+            names.join(", ")
+        ))
     })?;
     let allowed = match field.data_type() {
-        DataType::Struct(fields) => fields.find("end").is_some_and(|(_, end)| is_instant(end.data_type())),
+        DataType::Struct(fields) => fields
+            .find("end")
+            .is_some_and(|(_, end)| is_instant(end.data_type())),
         other => is_instant(other),
     };
     if allowed {
         return Ok(SchemaRef::clone(input));
     }
-    let message = format!("event-time column '{column}' is {}, allowed: a timestamp with a time zone", field.data_type());
+    let message = format!(
+        "event-time column '{column}' is {}, allowed: a timestamp with a time zone",
+        field.data_type()
+    );
     Err(WeirError::plan(message).with_condition("EVENT_TIME_IS_NOT_ON_TIMESTAMP_TYPE"))
 }
 
@@ -49,9 +73,18 @@ struct Watermark {
 }
 
 impl Operator for Watermark {
-    fn process(&mut self, _input: usize, rows: Rows, _context: &OperatorContext, out: &mut Outbox) -> Result<()> {
+    fn process(
+        &mut self,
+        _input: usize,
+        rows: Rows,
+        _context: &OperatorContext,
+        out: &mut Outbox,
+    ) -> Result<()> {
         let column = rows.batch().column_by_name(&self.column).ok_or_else(|| {
-            WeirError::internal(format!("event-time column '{}' is not in the batch", self.column))
+            WeirError::internal(format!(
+                "event-time column '{}' is not in the batch",
+                self.column
+            ))
         })?;
         if let Some(stats) = observe(&instants(column)?, self.delay_ms) {
             self.seen = Some(match self.seen.take() {
@@ -71,13 +104,23 @@ impl Operator for Watermark {
 /// The times of a column in microseconds; those of a window are its ends.
 fn instants(column: &ArrayRef) -> Result<TimestampMicrosecondArray> {
     let times = match column.as_struct_opt() {
-        Some(windows) => windows.column_by_name("end").cloned().map(|end| without_null_parents(windows, end)).transpose()?,
+        Some(windows) => windows
+            .column_by_name("end")
+            .cloned()
+            .map(|end| without_null_parents(windows, end))
+            .transpose()?,
         None => Some(ArrayRef::clone(column)),
     };
-    let times = times.ok_or_else(|| WeirError::internal("the event-time column is a struct without a field 'end'"))?;
+    let times = times.ok_or_else(|| {
+        WeirError::internal("the event-time column is a struct without a field 'end'")
+    })?;
     let zone = match times.data_type() {
         DataType::Timestamp(_, zone) => zone.clone(),
-        other => return Err(WeirError::internal(format!("the event-time column is {other}, not a timestamp"))),
+        other => {
+            return Err(WeirError::internal(format!(
+                "the event-time column is {other}, not a timestamp"
+            )));
+        }
     };
     let micros = arrow::compute::cast(&times, &DataType::Timestamp(TimeUnit::Microsecond, zone))?;
     Ok(micros.as_primitive::<TimestampMicrosecondType>().clone())
@@ -87,7 +130,10 @@ fn without_null_parents(parent: &dyn Array, child: ArrayRef) -> Result<ArrayRef>
     if parent.null_count() == 0 {
         return Ok(child);
     }
-    Ok(arrow::compute::nullif(&child, &arrow::compute::is_null(parent)?)?)
+    Ok(arrow::compute::nullif(
+        &child,
+        &arrow::compute::is_null(parent)?,
+    )?)
 }
 
 fn observe(times: &TimestampMicrosecondArray, delay_ms: i64) -> Option<EventTimeStats> {
@@ -118,7 +164,8 @@ mod tests {
 
     fn batch(times: Vec<Option<i64>>) -> RecordBatch {
         let times = TimestampMicrosecondArray::from(times).with_timezone("UTC");
-        RecordBatch::try_from_iter_with_nullable([("ts", Arc::new(times) as ArrayRef, true)]).expect("batch")
+        RecordBatch::try_from_iter_with_nullable([("ts", Arc::new(times) as ArrayRef, true)])
+            .expect("batch")
     }
 
     fn observed(batches: &[RecordBatch]) -> Option<EventTimeStats> {
@@ -126,16 +173,28 @@ mod tests {
         let mut operator = watermark("ts", 10).create(&context).expect("create");
         let mut out = Outbox::default();
         for batch in batches {
-            operator.process(0, Rows::inserts(batch.clone()), &context, &mut out).expect("process");
+            operator
+                .process(0, Rows::inserts(batch.clone()), &context, &mut out)
+                .expect("process");
         }
-        assert_eq!(out.take().len(), batches.iter().filter(|batch| batch.num_rows() > 0).count());
+        assert_eq!(
+            out.take().len(),
+            batches.iter().filter(|batch| batch.num_rows() > 0).count()
+        );
         operator.take_event_times()
     }
 
     #[test]
     fn watermark_sees_smallest_largest_and_average_of_an_epoch_and_ignores_null() {
-        let seen = observed(&[batch(vec![Some(5_500), None]), batch(vec![Some(2_000), Some(-1)])]).expect("seen");
-        assert_eq!((seen.min_ms, seen.max_ms, seen.count, seen.delay_ms), (-1, 5, 3, 10));
+        let seen = observed(&[
+            batch(vec![Some(5_500), None]),
+            batch(vec![Some(2_000), Some(-1)]),
+        ])
+        .expect("seen");
+        assert_eq!(
+            (seen.min_ms, seen.max_ms, seen.count, seen.delay_ms),
+            (-1, 5, 3, 10)
+        );
         assert_eq!(seen.sum_ms, 7.499);
     }
 
@@ -148,7 +207,14 @@ mod tests {
     fn watermark_forgets_an_epoch_when_its_times_are_taken() {
         let context = context();
         let mut operator = watermark("ts", 0).create(&context).expect("create");
-        operator.process(0, Rows::inserts(batch(vec![Some(1_000)])), &context, &mut Outbox::default()).expect("process");
+        operator
+            .process(
+                0,
+                Rows::inserts(batch(vec![Some(1_000)])),
+                &context,
+                &mut Outbox::default(),
+            )
+            .expect("process");
         assert!(operator.take_event_times().is_some());
         assert_eq!(operator.take_event_times(), None);
     }
@@ -156,10 +222,18 @@ mod tests {
     #[test]
     fn watermark_of_a_window_column_takes_its_end() {
         let end = TimestampMicrosecondArray::from(vec![9_000_000]).with_timezone("UTC");
-        let fields = vec![Field::new("start", end.data_type().clone(), true), Field::new("end", end.data_type().clone(), true)];
+        let fields = vec![
+            Field::new("start", end.data_type().clone(), true),
+            Field::new("end", end.data_type().clone(), true),
+        ];
         let start = TimestampMicrosecondArray::from(vec![1]).with_timezone("UTC");
-        let window = arrow::array::StructArray::new(fields.into(), vec![Arc::new(start), Arc::new(end)], None);
-        let batch = RecordBatch::try_from_iter([("ts", Arc::new(window) as ArrayRef)]).expect("batch");
+        let window = arrow::array::StructArray::new(
+            fields.into(),
+            vec![Arc::new(start), Arc::new(end)],
+            None,
+        );
+        let batch =
+            RecordBatch::try_from_iter([("ts", Arc::new(window) as ArrayRef)]).expect("batch");
         assert!(watermark("ts", 0).schema(&[batch.schema()]).is_ok());
         assert_eq!(observed(&[batch]).expect("seen").max_ms, 9_000);
     }
@@ -170,11 +244,22 @@ mod tests {
         let fields = vec![
             Field::new("ntz", plain.data_type().clone(), true),
             Field::new("n", Int64Array::from(vec![1]).data_type().clone(), true),
-            Field::new("ts", batch(vec![]).schema().field(0).data_type().clone(), true),
+            Field::new(
+                "ts",
+                batch(vec![]).schema().field(0).data_type().clone(),
+                true,
+            ),
         ];
         let schema = Arc::new(Schema::new(fields));
-        for (column, delay_ms, fault) in [("ntz", 0, "allowed: a timestamp"), ("n", 0, "Int64"), ("x", 0, "columns: ntz, n, ts"), ("ts", -1, "0 or more")] {
-            let error = watermark(column, delay_ms).schema(&[Arc::clone(&schema)]).expect_err(column);
+        for (column, delay_ms, fault) in [
+            ("ntz", 0, "allowed: a timestamp"),
+            ("n", 0, "Int64"),
+            ("x", 0, "columns: ntz, n, ts"),
+            ("ts", -1, "0 or more"),
+        ] {
+            let error = watermark(column, delay_ms)
+                .schema(&[Arc::clone(&schema)])
+                .expect_err(column);
             assert!(error.to_string().contains(fault), "{error}");
         }
     }

@@ -15,7 +15,10 @@ impl DataFrame {
     /// On a stream; else what running the query reports.
     pub async fn collect(&self) -> Result<Vec<RecordBatch>> {
         self.refuse_stream("collect")?;
-        let frame = datafusion::dataframe::DataFrame::new(self.session().context().state(), self.plan().clone());
+        let frame = datafusion::dataframe::DataFrame::new(
+            self.session().context().state(),
+            self.plan().clone(),
+        );
         frame.collect().await.map_err(data_error)
     }
 
@@ -25,7 +28,10 @@ impl DataFrame {
     /// As [`collect`](Self::collect).
     pub async fn count(&self) -> Result<usize> {
         self.refuse_stream("count")?;
-        let frame = datafusion::dataframe::DataFrame::new(self.session().context().state(), self.plan().clone());
+        let frame = datafusion::dataframe::DataFrame::new(
+            self.session().context().state(),
+            self.plan().clone(),
+        );
         frame.count().await.map_err(data_error)
     }
 
@@ -44,7 +50,11 @@ impl DataFrame {
     /// As [`collect`](Self::collect).
     pub async fn first(&self) -> Result<Option<RecordBatch>> {
         self.refuse_stream("first")?;
-        Ok(self.take(1).await?.into_iter().find(|batch| batch.num_rows() > 0))
+        Ok(self
+            .take(1)
+            .await?
+            .into_iter()
+            .find(|batch| batch.num_rows() > 0))
     }
 
     /// True if there is no row.
@@ -64,7 +74,11 @@ impl DataFrame {
         self.refuse_stream("show")?;
         let batches = self.take(rows.saturating_add(1)).await?;
         let zone = self.session().settings().get(TIME_ZONE).unwrap_or_default();
-        let options = ShowOptions { num_rows: rows, ..ShowOptions::default() }.with_time_zone(&zone)?;
+        let options = ShowOptions {
+            num_rows: rows,
+            ..ShowOptions::default()
+        }
+        .with_time_zone(&zone)?;
         show_string(&self.schema(), &batches, &options)
     }
 
@@ -82,7 +96,9 @@ impl DataFrame {
         if !touches_stream(self.plan()) {
             return Ok(());
         }
-        let message = format!("queries with streaming sources must be executed with write_stream().start(): '{action}' needs all rows, and a stream has no end");
+        let message = format!(
+            "queries with streaming sources must be executed with write_stream().start(): '{action}' needs all rows, and a stream has no end"
+        );
         Err(WeirError::plan(message).with_condition("UNSUPPORTED_STREAMING_OPERATION"))
     }
 }

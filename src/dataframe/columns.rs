@@ -13,7 +13,10 @@ impl DataFrame {
     /// # Errors
     /// If a column does not exist or types do not fit.
     pub fn select<C: IntoColumn>(&self, columns: impl IntoIterator<Item = C>) -> Result<DataFrame> {
-        select(self, columns.into_iter().map(IntoColumn::into_column).collect())
+        select(
+            self,
+            columns.into_iter().map(IntoColumn::into_column).collect(),
+        )
     }
 
     /// These expressions in Spark SQL.
@@ -36,11 +39,17 @@ impl DataFrame {
     ///
     /// # Errors
     /// If an expression does not fit.
-    pub fn with_columns<'a>(&self, columns: impl IntoIterator<Item = (&'a str, Expr)>) -> Result<DataFrame> {
+    pub fn with_columns<'a>(
+        &self,
+        columns: impl IntoIterator<Item = (&'a str, Expr)>,
+    ) -> Result<DataFrame> {
         let mut all = self.own_columns();
         for (name, value) in columns {
             let value = (name.to_owned(), value.alias(name));
-            match all.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+            match all
+                .iter_mut()
+                .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            {
                 Some(known) => *known = value,
                 None => all.push(value),
             }
@@ -56,9 +65,11 @@ impl DataFrame {
         if find(&self.plan, from).is_none() {
             return Ok(self.clone());
         }
-        let renamed = self.own_columns().into_iter().map(|(name, value)| match name.eq_ignore_ascii_case(from) {
-            true => value.alias(to),
-            false => value,
+        let renamed = self.own_columns().into_iter().map(|(name, value)| {
+            match name.eq_ignore_ascii_case(from) {
+                true => value.alias(to),
+                false => value,
+            }
         });
         select(self, renamed.collect())
     }
@@ -69,9 +80,17 @@ impl DataFrame {
     /// If no column is left.
     pub fn drop(&self, names: &[&str]) -> Result<DataFrame> {
         let dropped = |name: &str| names.iter().any(|wanted| wanted.eq_ignore_ascii_case(name));
-        let kept: Vec<Expr> = self.own_columns().into_iter().filter(|(name, _)| !dropped(name)).map(|(_, value)| value).collect();
+        let kept: Vec<Expr> = self
+            .own_columns()
+            .into_iter()
+            .filter(|(name, _)| !dropped(name))
+            .map(|(_, value)| value)
+            .collect();
         if kept.is_empty() {
-            return Err(WeirError::plan(format!("dropping {} leaves no column", names.join(", "))));
+            return Err(WeirError::plan(format!(
+                "dropping {} leaves no column",
+                names.join(", ")
+            )));
         }
         select(self, kept)
     }
@@ -88,13 +107,20 @@ impl DataFrame {
         if !self.is_streaming() {
             return Ok(self.clone());
         }
-        let node = crate::plan::WatermarkNode { input: self.plan.clone(), column, delay_ms };
+        let node = crate::plan::WatermarkNode {
+            input: self.plan.clone(),
+            column,
+            delay_ms,
+        };
         self.with(node.into_plan())
     }
 
     /// The columns as they are, by name.
     pub(super) fn own_columns(&self) -> Vec<(String, Expr)> {
         let columns = self.plan.schema().columns();
-        columns.into_iter().map(|column| (column.name.clone(), Expr::Column(column))).collect()
+        columns
+            .into_iter()
+            .map(|column| (column.name.clone(), Expr::Column(column)))
+            .collect()
     }
 }

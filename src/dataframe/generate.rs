@@ -16,18 +16,25 @@ use crate::session::Session;
 
 /// A text that begins with the call of a generator.
 static GENERATOR: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"(?i)^\s*(explode|posexplode|inline|stack|json_tuple)(_outer)?\s*\(").expect("invariant: the pattern is valid")
+    Regex::new(r"(?i)^\s*(explode|posexplode|inline|stack|json_tuple)(_outer)?\s*\(")
+        .expect("invariant: the pattern is valid")
 });
 
 /// The frame with these columns.
 pub(super) fn select(frame: &DataFrame, columns: Vec<Expr>) -> Result<DataFrame> {
-    let mut generators = columns.iter().enumerate().filter_map(|(place, expr)| generator(frame, expr).map(|text| (place, text)));
+    let mut generators = columns
+        .iter()
+        .enumerate()
+        .filter_map(|(place, expr)| generator(frame, expr).map(|text| (place, text)));
     let Some((place, text)) = generators.next() else {
         return project(frame, columns);
     };
     if let Some((_, other)) = generators.next() {
-        let message = format!("only one generator is allowed in one select: '{text}' and '{other}'");
-        return Err(WeirError::plan(message).with_condition("UNSUPPORTED_GENERATOR.MULTI_GENERATOR"));
+        let message =
+            format!("only one generator is allowed in one select: '{text}' and '{other}'");
+        return Err(
+            WeirError::plan(message).with_condition("UNSUPPORTED_GENERATOR.MULTI_GENERATOR")
+        );
     }
     drop(generators);
     let generated = generate(frame, &text)?;
@@ -48,8 +55,12 @@ fn generator(frame: &DataFrame, expr: &Expr) -> Option<String> {
         Expr::Alias(alias) => (alias.expr.as_ref(), Some(alias.name.as_str())),
         other => (other, None),
     };
-    let Expr::Column(column) = expr else { return None };
-    let is_generator = column.relation.is_none() && GENERATOR.is_match(&column.name) && find(frame.plan(), &column.name).is_none();
+    let Expr::Column(column) = expr else {
+        return None;
+    };
+    let is_generator = column.relation.is_none()
+        && GENERATOR.is_match(&column.name)
+        && find(frame.plan(), &column.name).is_none();
     is_generator.then(|| match name {
         Some(name) => format!("{} AS `{name}`", column.name),
         None => column.name.clone(),
@@ -61,7 +72,12 @@ fn project(frame: &DataFrame, columns: Vec<Expr>) -> Result<DataFrame> {
     for expr in columns {
         match &expr {
             Expr::Column(column) if column.relation.is_none() && column.name == "*" => {
-                all.extend(frame.own_columns().into_iter().map(|(_, value)| SelectExpr::Expression(value)));
+                all.extend(
+                    frame
+                        .own_columns()
+                        .into_iter()
+                        .map(|(_, value)| SelectExpr::Expression(value)),
+                );
             }
             _ => all.push(SelectExpr::Expression(frame.resolve(expr)?)),
         }
@@ -88,13 +104,21 @@ fn requalified(frame: &DataFrame, generated: DataFrame) -> Result<DataFrame> {
     let mut columns = Vec::new();
     let names = generated.own_columns();
     for (index, (_, value)) in names.into_iter().enumerate() {
-        let own = (index < frame.columns().len()).then(|| frame.plan().schema().qualified_field(index));
+        let own =
+            (index < frame.columns().len()).then(|| frame.plan().schema().qualified_field(index));
         columns.push(match own {
-            Some((Some(qualifier), field)) => value.alias_qualified(Some(qualifier.clone()), field.name()),
+            Some((Some(qualifier), field)) => {
+                value.alias_qualified(Some(qualifier.clone()), field.name())
+            }
             Some((None, field)) => value.alias(field.name()),
             None => value,
         });
     }
-    let plan = LogicalPlanBuilder::from(generated.plan().clone()).project(columns).and_then(LogicalPlanBuilder::build);
-    Ok(DataFrame::new(frame.session().clone(), plan.map_err(plan_error)?))
+    let plan = LogicalPlanBuilder::from(generated.plan().clone())
+        .project(columns)
+        .and_then(LogicalPlanBuilder::build);
+    Ok(DataFrame::new(
+        frame.session().clone(),
+        plan.map_err(plan_error)?,
+    ))
 }

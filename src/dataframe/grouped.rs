@@ -24,8 +24,11 @@ impl GroupedFrame {
     /// # Errors
     /// If an expression does not fit.
     pub fn agg<C: IntoColumn>(self, aggregates: impl IntoIterator<Item = C>) -> Result<DataFrame> {
-        let aggregates = self.frame.resolve_all(aggregates.into_iter().map(IntoColumn::into_column))?;
-        self.frame.build(|builder| builder.aggregate(self.keys, aggregates))
+        let aggregates = self
+            .frame
+            .resolve_all(aggregates.into_iter().map(IntoColumn::into_column))?;
+        self.frame
+            .build(|builder| builder.aggregate(self.keys, aggregates))
     }
 
     /// One row per group: the keys and the number of rows, `count`.

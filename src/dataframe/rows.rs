@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use datafusion::common::{Column, JoinType};
-use datafusion::logical_expr::{Distinct, DistinctOn, Expr, LogicalPlan, Partitioning, SortExpr, Union};
+use datafusion::logical_expr::{
+    Distinct, DistinctOn, Expr, LogicalPlan, Partitioning, SortExpr, Union,
+};
 use weir_runtime::{Result, WeirError};
 
 use super::{DataFrame, GroupedFrame};
@@ -35,11 +37,15 @@ impl DataFrame {
     pub fn union(&self, other: &DataFrame) -> Result<DataFrame> {
         let (own, others) = (self.columns().len(), other.columns().len());
         if own != others {
-            let message = format!("UNION needs inputs of the same width; one has {own} columns, another {others}");
+            let message = format!(
+                "UNION needs inputs of the same width; one has {own} columns, another {others}"
+            );
             return Err(WeirError::plan(message).with_condition("NUM_COLUMNS_MISMATCH"));
         }
         let inputs = vec![Arc::new(self.plan.clone()), Arc::new(other.plan.clone())];
-        self.with(LogicalPlan::Union(Union::try_new_with_loose_types(inputs).map_err(plan_error)?))
+        self.with(LogicalPlan::Union(
+            Union::try_new_with_loose_types(inputs).map_err(plan_error)?,
+        ))
     }
 
     /// The rows of both; columns match by name. A column that only one has is an error, or null with `allow_missing`.
@@ -47,7 +53,11 @@ impl DataFrame {
     /// # Errors
     /// If a column is missing or types have nothing in common.
     pub fn union_by_name(&self, other: &DataFrame, allow_missing: bool) -> Result<DataFrame> {
-        let only_other: Vec<String> = other.columns().into_iter().filter(|name| find(&self.plan, name).is_none()).collect();
+        let only_other: Vec<String> = other
+            .columns()
+            .into_iter()
+            .filter(|name| find(&self.plan, name).is_none())
+            .collect();
         let names: Vec<String> = self.columns().into_iter().chain(only_other).collect();
         let left = self.by_names(&names, allow_missing)?;
         left.union(&other.by_names(&names, allow_missing)?)
@@ -56,7 +66,9 @@ impl DataFrame {
     fn by_names(&self, names: &[String], allow_missing: bool) -> Result<DataFrame> {
         let columns = names.iter().map(|name| match find(&self.plan, name) {
             Some(found) => Ok(found),
-            None if allow_missing => Ok(Expr::Literal(datafusion::common::ScalarValue::Null, None).alias(name)),
+            None if allow_missing => {
+                Ok(Expr::Literal(datafusion::common::ScalarValue::Null, None).alias(name))
+            }
             None => column(&self.plan, name).map(Expr::Column),
         });
         self.select(columns.collect::<Result<Vec<_>>>()?)
@@ -85,7 +97,9 @@ impl DataFrame {
     /// If a column does not exist or the frame is bounded.
     pub fn drop_duplicates_within_watermark(&self, columns: &[&str]) -> Result<DataFrame> {
         if !self.is_streaming() {
-            return Err(WeirError::plan("dropDuplicatesWithinWatermark is not supported on bounded data: use drop_duplicates"));
+            return Err(WeirError::plan(
+                "dropDuplicatesWithinWatermark is not supported on bounded data: use drop_duplicates",
+            ));
         }
         self.deduplicate(columns, true)
     }
@@ -93,17 +107,34 @@ impl DataFrame {
     fn deduplicate(&self, columns: &[&str], within_watermark: bool) -> Result<DataFrame> {
         let keys: Vec<Column> = match columns {
             [] => self.plan.schema().columns(),
-            names => names.iter().map(|name| column(&self.plan, name)).collect::<Result<_>>()?,
+            names => names
+                .iter()
+                .map(|name| column(&self.plan, name))
+                .collect::<Result<_>>()?,
         };
         if self.is_streaming() {
-            return self.with(DeduplicateNode { input: self.plan.clone(), keys, within_watermark }.into_plan());
+            return self.with(
+                DeduplicateNode {
+                    input: self.plan.clone(),
+                    keys,
+                    within_watermark,
+                }
+                .into_plan(),
+            );
         }
         if columns.is_empty() {
-            return self.with(LogicalPlan::Distinct(Distinct::All(Arc::new(self.plan.clone()))));
+            return self.with(LogicalPlan::Distinct(Distinct::All(Arc::new(
+                self.plan.clone(),
+            ))));
         }
-        let all = self.own_columns().into_iter().map(|(_, value)| value).collect();
+        let all = self
+            .own_columns()
+            .into_iter()
+            .map(|(_, value)| value)
+            .collect();
         let on = keys.into_iter().map(Expr::Column).collect();
-        let distinct = DistinctOn::try_new(on, all, None, Arc::new(self.plan.clone())).map_err(plan_error)?;
+        let distinct =
+            DistinctOn::try_new(on, all, None, Arc::new(self.plan.clone())).map_err(plan_error)?;
         self.with(LogicalPlan::Distinct(Distinct::On(distinct)))
     }
 
@@ -130,8 +161,15 @@ impl DataFrame {
     ///
     /// # Errors
     /// If a column does not exist.
-    pub fn order_by<C: IntoColumn>(&self, columns: impl IntoIterator<Item = C>) -> Result<DataFrame> {
-        self.sort(columns.into_iter().map(|column| column.into_column().sort(true, true)))
+    pub fn order_by<C: IntoColumn>(
+        &self,
+        columns: impl IntoIterator<Item = C>,
+    ) -> Result<DataFrame> {
+        self.sort(
+            columns
+                .into_iter()
+                .map(|column| column.into_column().sort(true, true)),
+        )
     }
 
     /// Rows in this order.
@@ -139,7 +177,12 @@ impl DataFrame {
     /// # Errors
     /// If a column does not exist.
     pub fn sort(&self, order: impl IntoIterator<Item = SortExpr>) -> Result<DataFrame> {
-        let order = order.into_iter().map(|key| Ok(SortExpr { expr: self.resolve(key.expr)?, ..key }));
+        let order = order.into_iter().map(|key| {
+            Ok(SortExpr {
+                expr: self.resolve(key.expr)?,
+                ..key
+            })
+        });
         let order = order.collect::<Result<Vec<_>>>()?;
         self.build(|builder| builder.sort(order))
     }
@@ -148,7 +191,10 @@ impl DataFrame {
     ///
     /// # Errors
     /// If a column does not exist.
-    pub fn group_by<C: IntoColumn>(&self, keys: impl IntoIterator<Item = C>) -> Result<GroupedFrame> {
+    pub fn group_by<C: IntoColumn>(
+        &self,
+        keys: impl IntoIterator<Item = C>,
+    ) -> Result<GroupedFrame> {
         let keys = self.resolve_all(keys.into_iter().map(IntoColumn::into_column))?;
         Ok(GroupedFrame::new(self.clone(), keys))
     }
@@ -160,18 +206,40 @@ impl DataFrame {
     /// If a column does not exist in both or the join type is unknown.
     pub fn join(&self, other: &DataFrame, on: &[&str], how: &str) -> Result<DataFrame> {
         let join_type = join_type(how)?;
-        let keys = |frame: &DataFrame| on.iter().map(|name| column(&frame.plan, name)).collect::<Result<Vec<_>>>();
+        let keys = |frame: &DataFrame| {
+            on.iter()
+                .map(|name| column(&frame.plan, name))
+                .collect::<Result<Vec<_>>>()
+        };
         let (left, right) = (keys(self)?, keys(other)?);
-        let joined = self.build(|builder| builder.join(other.plan.clone(), join_type, (left.clone(), right.clone()), None))?;
+        let joined = self.build(|builder| {
+            builder.join(
+                other.plan.clone(),
+                join_type,
+                (left.clone(), right.clone()),
+                None,
+            )
+        })?;
         if matches!(join_type, JoinType::LeftSemi | JoinType::LeftAnti) {
             return Ok(joined);
         }
-        let chosen = left.iter().zip(&right).map(|(left, right)| key(left, right, join_type));
+        let chosen = left
+            .iter()
+            .zip(&right)
+            .map(|(left, right)| key(left, right, join_type));
         let rest = |frame: &DataFrame, keys: &[Column]| {
-            let columns = frame.plan.schema().columns().into_iter().filter(|column| !keys.contains(column));
+            let columns = frame
+                .plan
+                .schema()
+                .columns()
+                .into_iter()
+                .filter(|column| !keys.contains(column));
             columns.map(Expr::Column).collect::<Vec<_>>()
         };
-        let columns: Vec<Expr> = chosen.chain(rest(self, &left)).chain(rest(other, &right)).collect();
+        let columns: Vec<Expr> = chosen
+            .chain(rest(self, &left))
+            .chain(rest(other, &right))
+            .collect();
         joined.select(columns)
     }
 
@@ -179,7 +247,12 @@ impl DataFrame {
     ///
     /// # Errors
     /// If a column does not exist or is ambiguous, or the join type is unknown.
-    pub fn join_on(&self, other: &DataFrame, condition: impl IntoCondition, how: &str) -> Result<DataFrame> {
+    pub fn join_on(
+        &self,
+        other: &DataFrame,
+        condition: impl IntoCondition,
+        how: &str,
+    ) -> Result<DataFrame> {
         let join_type = join_type(how)?;
         let both = self.build(|builder| builder.cross_join(other.plan.clone()))?;
         let condition = both.resolve(condition.into_condition())?;
@@ -192,7 +265,9 @@ impl DataFrame {
     /// If the number is 0.
     pub fn repartition(&self, partitions: usize) -> Result<DataFrame> {
         if partitions == 0 {
-            return Err(WeirError::plan("repartition into 0 partitions, allowed: 1 or more"));
+            return Err(WeirError::plan(
+                "repartition into 0 partitions, allowed: 1 or more",
+            ));
         }
         self.build(|builder| builder.repartition(Partitioning::RoundRobinBatch(partitions)))
     }
@@ -203,9 +278,14 @@ impl DataFrame {
     /// If the number is 0 or a column does not exist.
     pub fn repartition_by(&self, partitions: usize, columns: &[&str]) -> Result<DataFrame> {
         if partitions == 0 {
-            return Err(WeirError::plan("repartition into 0 partitions, allowed: 1 or more"));
+            return Err(WeirError::plan(
+                "repartition into 0 partitions, allowed: 1 or more",
+            ));
         }
-        let keys = columns.iter().map(|name| column(&self.plan, name).map(Expr::Column)).collect::<Result<Vec<_>>>()?;
+        let keys = columns
+            .iter()
+            .map(|name| column(&self.plan, name).map(Expr::Column))
+            .collect::<Result<Vec<_>>>()?;
         self.build(|builder| builder.repartition(Partitioning::Hash(keys, partitions)))
     }
 
@@ -225,7 +305,8 @@ fn key(left: &Column, right: &Column, join_type: JoinType) -> Expr {
         JoinType::Right => Expr::Column(right.clone()),
         JoinType::Full => {
             let name = right.name.clone();
-            datafusion::functions::expr_fn::coalesce(vec![left, Expr::Column(right.clone())]).alias(name)
+            datafusion::functions::expr_fn::coalesce(vec![left, Expr::Column(right.clone())])
+                .alias(name)
         }
         _ => left,
     }
@@ -239,6 +320,8 @@ fn join_type(how: &str) -> Result<JoinType> {
         "full" | "outer" | "fullouter" => Ok(JoinType::Full),
         "semi" | "leftsemi" => Ok(JoinType::LeftSemi),
         "anti" | "leftanti" => Ok(JoinType::LeftAnti),
-        _ => Err(WeirError::plan(format!("join type '{how}' is unknown, allowed: inner, left, right, full, left_semi, left_anti"))),
+        _ => Err(WeirError::plan(format!(
+            "join type '{how}' is unknown, allowed: inner, left, right, full, left_semi, left_anti"
+        ))),
     }
 }

@@ -25,8 +25,11 @@ fn convert(error: DataFusionError, fault: Fault) -> WeirError {
     let converted = match SparkError::find(&error) {
         Some(spark) => WeirError::new(fault, spark.message.clone()).with_condition(spark.condition),
         None => match error.find_root() {
-            DataFusionError::SchemaError(missing, _) if matches!(**missing, SchemaError::FieldNotFound { .. }) => {
-                WeirError::new(fault, missing.to_string()).with_condition("UNRESOLVED_COLUMN.WITH_SUGGESTION")
+            DataFusionError::SchemaError(missing, _)
+                if matches!(**missing, SchemaError::FieldNotFound { .. }) =>
+            {
+                WeirError::new(fault, missing.to_string())
+                    .with_condition("UNRESOLVED_COLUMN.WITH_SUGGESTION")
             }
             _ => WeirError::new(fault, error.strip_backtrace()),
         },

@@ -26,11 +26,23 @@ pub(crate) struct StreamLeaf {
 
 impl StreamLeaf {
     /// A leaf whose source is made anew by each query.
-    pub(crate) fn new<F>(schema: SchemaRef, name: Option<String>, description: String, prunable: bool, make: F) -> Self
+    pub(crate) fn new<F>(
+        schema: SchemaRef,
+        name: Option<String>,
+        description: String,
+        prunable: bool,
+        make: F,
+    ) -> Self
     where
         F: Fn(Option<SchemaRef>) -> Result<Box<dyn Source>> + Send + Sync + 'static,
     {
-        Self { schema, name, description, prunable, make: Box::new(make) }
+        Self {
+            schema,
+            name,
+            description,
+            prunable,
+            make: Box::new(make),
+        }
     }
 
     /// A leaf over one source, which the first query takes.
@@ -40,7 +52,9 @@ impl StreamLeaf {
         Self::new(schema, name, description, false, move |_| {
             let source = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
             source.ok_or_else(|| {
-                WeirError::plan(format!("{what} was given to one query already: give a function that makes the source"))
+                WeirError::plan(format!(
+                    "{what} was given to one query already: give a function that makes the source"
+                ))
             })
         })
     }
@@ -87,7 +101,11 @@ pub(crate) fn touches_stream(plan: &LogicalPlan) -> bool {
     // The visitor returns no errors.
     let _visited = plan.apply_with_subqueries(|node| {
         found |= matches!(node, LogicalPlan::TableScan(scan) if StreamLeaf::of(scan).is_some());
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        Ok(if found {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
     });
     found
 }

@@ -42,11 +42,21 @@ use crate::sql::Generate;
 ///
 /// # Errors
 /// Everything that streams cannot do, all at once; expressions that cannot be executed; sources that cannot be made.
-pub(crate) fn plan_stream(context: &SessionContext, plan: &LogicalPlan, sink: Arc<dyn Sink>, mode: OutputMode) -> Result<Topology> {
+pub(crate) fn plan_stream(
+    context: &SessionContext,
+    plan: &LogicalPlan,
+    sink: Arc<dyn Sink>,
+    mode: OutputMode,
+) -> Result<Topology> {
     unsupported::check(plan, mode)?;
     let plan = prune::prune(plan.clone(), &context.state())?;
     let sources = source::Sources::of(&plan);
-    let mut planner = Planner { context, builder: Topology::builder(), ids: BTreeMap::new(), sources };
+    let mut planner = Planner {
+        context,
+        builder: Topology::builder(),
+        ids: BTreeMap::new(),
+        sources,
+    };
     planner.builder.output_mode(mode);
     let stream = planner.node(&plan)?;
     planner.builder.sink("sink", stream, sink);
@@ -77,7 +87,10 @@ impl Planner<'_> {
                 } else if let Some(watermark) = WatermarkNode::of(other) {
                     self.watermark(watermark)
                 } else {
-                    Err(WeirError::internal(format!("no operator for the plan node {}", other.display())))
+                    Err(WeirError::internal(format!(
+                        "no operator for the plan node {}",
+                        other.display()
+                    )))
                 }
             }
         }

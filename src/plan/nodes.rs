@@ -37,7 +37,9 @@ impl WatermarkNode {
 
     /// The node as a plan.
     pub(crate) fn into_plan(self) -> LogicalPlan {
-        LogicalPlan::Extension(Extension { node: Arc::new(self) })
+        LogicalPlan::Extension(Extension {
+            node: Arc::new(self),
+        })
     }
 }
 
@@ -52,7 +54,9 @@ impl DeduplicateNode {
 
     /// The node as a plan.
     pub(crate) fn into_plan(self) -> LogicalPlan {
-        LogicalPlan::Extension(Extension { node: Arc::new(self) })
+        LogicalPlan::Extension(Extension {
+            node: Arc::new(self),
+        })
     }
 }
 
@@ -66,7 +70,10 @@ fn as_column(expr: Option<Expr>) -> Result<Column> {
 
 /// Positions of the columns that a node itself reads, and of those wanted from it.
 fn needed(input: &LogicalPlan, own: &[Column], wanted: &[usize]) -> Option<Vec<Vec<usize>>> {
-    let mut indices: Vec<usize> = own.iter().map(|column| input.schema().index_of_column(column).ok()).collect::<Option<_>>()?;
+    let mut indices: Vec<usize> = own
+        .iter()
+        .map(|column| input.schema().index_of_column(column).ok())
+        .collect::<Option<_>>()?;
     indices.extend(wanted);
     indices.sort_unstable();
     indices.dedup();
@@ -91,16 +98,34 @@ impl UserDefinedLogicalNodeCore for WatermarkNode {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "EventTimeWatermark: {}, delay {} ms", self.column, self.delay_ms)
+        write!(
+            f,
+            "EventTimeWatermark: {}, delay {} ms",
+            self.column, self.delay_ms
+        )
     }
 
-    fn with_exprs_and_inputs(&self, mut exprs: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
-        let Some(input) = inputs.pop() else { return plan_err!("a watermark needs an input") };
-        Ok(Self { input, column: as_column(exprs.pop())?, delay_ms: self.delay_ms })
+    fn with_exprs_and_inputs(
+        &self,
+        mut exprs: Vec<Expr>,
+        mut inputs: Vec<LogicalPlan>,
+    ) -> Result<Self> {
+        let Some(input) = inputs.pop() else {
+            return plan_err!("a watermark needs an input");
+        };
+        Ok(Self {
+            input,
+            column: as_column(exprs.pop())?,
+            delay_ms: self.delay_ms,
+        })
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        needed(&self.input, std::slice::from_ref(&self.column), output_columns)
+        needed(
+            &self.input,
+            std::slice::from_ref(&self.column),
+            output_columns,
+        )
     }
 }
 
@@ -123,14 +148,31 @@ impl UserDefinedLogicalNodeCore for DeduplicateNode {
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let keys: Vec<String> = self.keys.iter().map(ToString::to_string).collect();
-        let within = if self.within_watermark { " within watermark" } else { "" };
+        let within = if self.within_watermark {
+            " within watermark"
+        } else {
+            ""
+        };
         write!(f, "Deduplicate{within}: {}", keys.join(", "))
     }
 
-    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
-        let Some(input) = inputs.pop() else { return plan_err!("a deduplication needs an input") };
-        let keys = exprs.into_iter().map(|expr| as_column(Some(expr))).collect::<Result<_>>()?;
-        Ok(Self { input, keys, within_watermark: self.within_watermark })
+    fn with_exprs_and_inputs(
+        &self,
+        exprs: Vec<Expr>,
+        mut inputs: Vec<LogicalPlan>,
+    ) -> Result<Self> {
+        let Some(input) = inputs.pop() else {
+            return plan_err!("a deduplication needs an input");
+        };
+        let keys = exprs
+            .into_iter()
+            .map(|expr| as_column(Some(expr)))
+            .collect::<Result<_>>()?;
+        Ok(Self {
+            input,
+            keys,
+            within_watermark: self.within_watermark,
+        })
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {

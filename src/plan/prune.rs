@@ -16,5 +16,7 @@ use super::error::plan_error;
 /// The plan with projections merged and pushed into its leaves. Names and order of the output columns stay.
 pub(super) fn prune(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
     let optimizer = Optimizer::with_rules(vec![Arc::new(OptimizeProjections::new())]);
-    optimizer.optimize(plan, state, |_, _| {}).map_err(plan_error)
+    optimizer
+        .optimize(plan, state, |_, _| {})
+        .map_err(plan_error)
 }

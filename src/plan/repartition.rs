@@ -12,7 +12,9 @@ impl Planner<'_> {
         let input = self.node(&node.input)?;
         let schema = self.builder.schema(input);
         let id = self.id("repartition");
-        let stream = self.builder.operator(id, [input.partitioned(partitioning)], union(&schema));
+        let stream = self
+            .builder
+            .operator(id, [input.partitioned(partitioning)], union(&schema));
         if let Some(subtasks) = subtasks {
             self.builder.parallelism(stream, subtasks);
         }
@@ -26,14 +28,18 @@ fn scheme(scheme: &Scheme) -> Result<(Partitioning, Option<usize>)> {
         Scheme::RoundRobinBatch(subtasks) => Ok((Partitioning::RoundRobin, Some(*subtasks))),
         Scheme::Hash(keys, subtasks) => Ok((Partitioning::Hash(columns(keys)?), Some(*subtasks))),
         Scheme::DistributeBy(keys) => Ok((Partitioning::Hash(columns(keys)?), None)),
-        Scheme::Range(_) => Err(WeirError::plan("repartition by range is not supported on streams: give columns or a number")),
+        Scheme::Range(_) => Err(WeirError::plan(
+            "repartition by range is not supported on streams: give columns or a number",
+        )),
     }
 }
 
 fn columns(keys: &[Expr]) -> Result<Vec<String>> {
     let name = |key: &Expr| match key {
         Expr::Column(column) => Ok(column.name.clone()),
-        other => Err(WeirError::plan(format!("repartition of a stream needs columns, got {other}"))),
+        other => Err(WeirError::plan(format!(
+            "repartition of a stream needs columns, got {other}"
+        ))),
     };
     keys.iter().map(name).collect()
 }

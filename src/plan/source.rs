@@ -43,14 +43,21 @@ impl Sources {
             }
             Ok(TreeNodeRecursion::Continue)
         });
-        Self { wanted, made: HashMap::new() }
+        Self {
+            wanted,
+            made: HashMap::new(),
+        }
     }
 
     /// The columns the leaf's source should read; `None` if it reads all. A source reads at least one column, from which the
     /// number of rows follows.
     fn columns(&self, leaf: &StreamLeaf) -> Result<Option<SchemaRef>> {
         let schema = leaf.schema();
-        let mut columns: Vec<usize> = self.wanted.get(&key(leaf)).map(|set| set.iter().copied().collect()).unwrap_or_default();
+        let mut columns: Vec<usize> = self
+            .wanted
+            .get(&key(leaf))
+            .map(|set| set.iter().copied().collect())
+            .unwrap_or_default();
         if columns.is_empty() && !schema.fields().is_empty() {
             columns.push(0);
         }
@@ -63,8 +70,9 @@ impl Sources {
 
 impl Planner<'_> {
     pub(super) fn source(&mut self, scan: &TableScan) -> Result<Stream> {
-        let leaf = StreamLeaf::of(scan)
-            .ok_or_else(|| WeirError::internal(format!("table '{}' is not a stream", scan.table_name)))?;
+        let leaf = StreamLeaf::of(scan).ok_or_else(|| {
+            WeirError::internal(format!("table '{}' is not a stream", scan.table_name))
+        })?;
         let stream = match self.sources.made.get(&key(leaf)) {
             Some(stream) => *stream,
             None => {
@@ -80,17 +88,31 @@ impl Planner<'_> {
 
     /// The columns of the scan, where the source gives others as well.
     fn select(&mut self, scan: &TableScan, stream: Stream) -> Result<Stream> {
-        let (given, wanted) = (self.builder.schema(stream), scan.projected_schema.as_arrow());
+        let (given, wanted) = (
+            self.builder.schema(stream),
+            scan.projected_schema.as_arrow(),
+        );
         let same = given.fields().len() == wanted.fields().len()
-            && given.fields().iter().zip(wanted.fields()).all(|(a, b)| a.name() == b.name());
+            && given
+                .fields()
+                .iter()
+                .zip(wanted.fields())
+                .all(|(a, b)| a.name() == b.name());
         if same {
             return Ok(stream);
         }
         let columns = wanted.fields().iter().map(|field| {
             let index = given.index_of(field.name()).map_err(|_| {
-                WeirError::internal(format!("source of '{}' does not give column '{}'", scan.table_name, field.name()))
+                WeirError::internal(format!(
+                    "source of '{}' does not give column '{}'",
+                    scan.table_name,
+                    field.name()
+                ))
             })?;
-            Ok((field.name().clone(), Expression::column(field.name(), index)))
+            Ok((
+                field.name().clone(),
+                Expression::column(field.name(), index),
+            ))
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let id = self.id("project");

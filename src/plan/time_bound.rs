@@ -20,12 +20,16 @@ struct Sum {
 /// The smallest `time of own - watermarked time of other`, in microseconds, that the condition allows: `Some(b)` says that every
 /// pair has `own >= other + b`. `None` if the condition gives no such bound.
 pub(super) fn lower_bound(condition: &Expr, own: &LogicalPlan, other: &LogicalPlan) -> Option<i64> {
-    let bounds = split_conjunction(condition).into_iter().filter_map(|conjunct| bound_of(conjunct, own, other));
+    let bounds = split_conjunction(condition)
+        .into_iter()
+        .filter_map(|conjunct| bound_of(conjunct, own, other));
     bounds.max()
 }
 
 fn bound_of(conjunct: &Expr, own: &LogicalPlan, other: &LogicalPlan) -> Option<i64> {
-    let Expr::BinaryExpr(comparison) = conjunct else { return None };
+    let Expr::BinaryExpr(comparison) = conjunct else {
+        return None;
+    };
     // The side that is larger or equal minus the other one: not negative.
     let (large, small) = match comparison.op {
         Operator::Gt | Operator::GtEq => (&comparison.left, &comparison.right),
@@ -33,7 +37,9 @@ fn bound_of(conjunct: &Expr, own: &LogicalPlan, other: &LogicalPlan) -> Option<i
         _ => return None,
     };
     let difference = sum(large)?.minus(sum(small)?);
-    let [(first, first_sign), (second, second_sign)] = difference.columns.as_slice() else { return None };
+    let [(first, first_sign), (second, second_sign)] = difference.columns.as_slice() else {
+        return None;
+    };
     let (own_sign, other_column, other_sign) = match (has(own, first), has(other, second)) {
         (true, true) => (*first_sign, second, *second_sign),
         _ if has(own, second) && has(other, first) => (*second_sign, first, *first_sign),
@@ -51,12 +57,22 @@ fn has(plan: &LogicalPlan, column: &Column) -> bool {
 
 fn sum(expr: &Expr) -> Option<Sum> {
     match expr {
-        Expr::Column(column) => Some(Sum { columns: vec![(column.clone(), 1)], micros: 0 }),
+        Expr::Column(column) => Some(Sum {
+            columns: vec![(column.clone(), 1)],
+            micros: 0,
+        }),
         Expr::Alias(alias) => sum(&alias.expr),
         Expr::Cast(cast) => sum(&cast.expr),
-        Expr::Literal(value, _) => Some(Sum { columns: Vec::new(), micros: micros(value)? }),
-        Expr::BinaryExpr(binary) if binary.op == Operator::Plus => Some(sum(&binary.left)?.plus(sum(&binary.right)?)),
-        Expr::BinaryExpr(binary) if binary.op == Operator::Minus => Some(sum(&binary.left)?.minus(sum(&binary.right)?)),
+        Expr::Literal(value, _) => Some(Sum {
+            columns: Vec::new(),
+            micros: micros(value)?,
+        }),
+        Expr::BinaryExpr(binary) if binary.op == Operator::Plus => {
+            Some(sum(&binary.left)?.plus(sum(&binary.right)?))
+        }
+        Expr::BinaryExpr(binary) if binary.op == Operator::Minus => {
+            Some(sum(&binary.left)?.minus(sum(&binary.right)?))
+        }
         Expr::ScalarFunction(call) => match (call.func.name(), call.args.as_slice()) {
             ("add", [left, right]) => Some(sum(left)?.plus(sum(right)?)),
             ("subtract", [left, right]) => Some(sum(left)?.minus(sum(right)?)),
@@ -87,7 +103,14 @@ impl Sum {
     }
 
     fn minus(self, other: Sum) -> Sum {
-        let columns = other.columns.into_iter().map(|(column, sign)| (column, -sign)).collect();
-        self.plus(Sum { columns, micros: other.micros.saturating_neg() })
+        let columns = other
+            .columns
+            .into_iter()
+            .map(|(column, sign)| (column, -sign))
+            .collect();
+        self.plus(Sum {
+            columns,
+            micros: other.micros.saturating_neg(),
+        })
     }
 }

@@ -8,8 +8,14 @@ use super::Planner;
 
 impl Planner<'_> {
     pub(super) fn union(&mut self, node: &Union) -> Result<Stream> {
-        let inputs = node.inputs.iter().map(|input| self.node(input)).collect::<Result<Vec<_>>>()?;
+        let inputs = node
+            .inputs
+            .iter()
+            .map(|input| self.node(input))
+            .collect::<Result<Vec<_>>>()?;
         let id = self.id("union");
-        Ok(self.builder.operator(id, inputs, union(node.schema.as_arrow())))
+        Ok(self
+            .builder
+            .operator(id, inputs, union(node.schema.as_arrow())))
     }
 }

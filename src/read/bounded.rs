@@ -15,7 +15,10 @@ use datafusion::prelude::ParquetReadOptions;
 use tokio::sync::mpsc::Sender;
 use weir_connectors::file::sink::manifest::committed_files;
 use weir_connectors::file::source::{FileSource, FileSourceConfig};
-use weir_runtime::{Admission, Epoch, FailPoints, Polled, Result, Source, SourceContext, SourceReader, Split, SystemClock, WakeHandle, WeirError};
+use weir_runtime::{
+    Admission, Epoch, FailPoints, Polled, Result, Source, SourceContext, SourceReader, Split,
+    SystemClock, WakeHandle, WeirError,
+};
 use weir_state::CheckpointLocation;
 
 use super::{IntoSchema, OptionTexts};
@@ -38,7 +41,13 @@ pub struct DataFrameReader {
 
 impl DataFrameReader {
     pub(crate) fn new(session: Session) -> Self {
-        Self { session, format: None, schema: None, problem: None, options: OptionTexts::default() }
+        Self {
+            session,
+            format: None,
+            schema: None,
+            problem: None,
+            options: OptionTexts::default(),
+        }
     }
 
     /// The format: json, csv, parquet or text.
@@ -67,7 +76,10 @@ impl DataFrameReader {
 
     /// Several options.
     #[must_use]
-    pub fn options<K: AsRef<str>, V: ToString>(mut self, options: impl IntoIterator<Item = (K, V)>) -> Self {
+    pub fn options<K: AsRef<str>, V: ToString>(
+        mut self,
+        options: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
         for (name, value) in options {
             self.options.set(name.as_ref(), value);
         }
@@ -82,20 +94,34 @@ impl DataFrameReader {
         if let Some(problem) = self.problem.take() {
             return Err(problem);
         }
-        let format = self.format.take().ok_or_else(|| WeirError::config("a table needs a format, allowed: json, csv, parquet, text"))?;
+        let format = self.format.take().ok_or_else(|| {
+            WeirError::config("a table needs a format, allowed: json, csv, parquet, text")
+        })?;
         if format.eq_ignore_ascii_case("parquet") {
             return self.load_parquet(path).await;
         }
         if self.options.get("timeZone").is_none() {
-            self.options.set("timeZone", self.session.settings().get(TIME_ZONE).unwrap_or_default());
+            self.options.set(
+                "timeZone",
+                self.session.settings().get(TIME_ZONE).unwrap_or_default(),
+            );
         }
-        let config = FileSourceConfig::from_options(&format, path, self.schema.clone(), self.options.texts())?;
+        let config = FileSourceConfig::from_options(
+            &format,
+            path,
+            self.schema.clone(),
+            self.options.texts(),
+        )?;
         let source = FileSource::new(config.clone())?;
         source.check_path()?;
         let schema = source.schema();
-        let files = Files { config, schema: Arc::clone(&schema) };
+        let files = Files {
+            config,
+            schema: Arc::clone(&schema),
+        };
         let table = StreamingTable::try_new(schema, vec![Arc::new(files)]).map_err(plan_error)?;
-        self.session.frame_over(&format.to_ascii_lowercase(), Arc::new(table))
+        self.session
+            .frame_over(&format.to_ascii_lowercase(), Arc::new(table))
     }
 
     async fn load_parquet(self, path: &str) -> Result<DataFrame> {
@@ -103,7 +129,10 @@ impl DataFrameReader {
             return Err(WeirError::unknown_option("the parquet reader", name, &[]));
         }
         let files = match committed_files(std::path::Path::new(path))? {
-            Some(files) => files.into_iter().map(|file| file.display().to_string()).collect(),
+            Some(files) => files
+                .into_iter()
+                .map(|file| file.display().to_string())
+                .collect(),
             None => vec![path.to_owned()],
         };
         let schema = self.schema.clone();
@@ -111,7 +140,12 @@ impl DataFrameReader {
         if let Some(schema) = &schema {
             options = options.schema(schema);
         }
-        let frame = self.session.context().read_parquet(files, options).await.map_err(plan_error)?;
+        let frame = self
+            .session
+            .context()
+            .read_parquet(files, options)
+            .await
+            .map_err(plan_error)?;
         Ok(DataFrame::new(self.session, frame.into_unoptimized_plan()))
     }
 
@@ -156,7 +190,9 @@ struct Files {
 
 impl fmt::Debug for Files {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Files").field("path", &self.config.path).finish_non_exhaustive()
+        f.debug_struct("Files")
+            .field("path", &self.config.path)
+            .finish_non_exhaustive()
     }
 }
 
@@ -171,7 +207,9 @@ impl PartitionStream for Files {
         builder.spawn(async move {
             let (reader, splits) = open(config).await.map_err(external)?;
             let read = tokio::task::spawn_blocking(move || read(reader, &splits, &sender));
-            read.await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?.map_err(external)
+            read.await
+                .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+                .map_err(external)
         });
         builder.build()
     }
@@ -205,7 +243,11 @@ async fn open(config: FileSourceConfig) -> Result<(Box<dyn SourceReader>, Vec<Sp
     Ok((source.reader(0)?, splits))
 }
 
-fn read(mut reader: Box<dyn SourceReader>, splits: &[Split], sender: &Sender<datafusion::common::Result<RecordBatch>>) -> Result<()> {
+fn read(
+    mut reader: Box<dyn SourceReader>,
+    splits: &[Split],
+    sender: &Sender<datafusion::common::Result<RecordBatch>>,
+) -> Result<()> {
     for split in splits {
         reader.open(split)?;
         loop {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use arrow::datatypes::SchemaRef;
-use weir_connectors::file::source::{FileSource, FileSourceConfig, ReadFormat};
 use weir_connectors::file::decode::ParseMode;
+use weir_connectors::file::source::{FileSource, FileSourceConfig, ReadFormat};
 use weir_connectors::rate::{RateMicroBatchSource, RateSource};
 use weir_runtime::{Result, Source, WeirError};
 
@@ -29,7 +29,14 @@ pub struct DataStreamReader {
 
 impl DataStreamReader {
     pub(crate) fn new(session: Session) -> Self {
-        Self { session, format: None, schema: None, problem: None, options: OptionTexts::default(), name: None }
+        Self {
+            session,
+            format: None,
+            schema: None,
+            problem: None,
+            options: OptionTexts::default(),
+            name: None,
+        }
     }
 
     /// The format: json, csv, parquet, text, rate or rate-micro-batch.
@@ -58,7 +65,10 @@ impl DataStreamReader {
 
     /// Several options.
     #[must_use]
-    pub fn options<K: AsRef<str>, V: ToString>(mut self, options: impl IntoIterator<Item = (K, V)>) -> Self {
+    pub fn options<K: AsRef<str>, V: ToString>(
+        mut self,
+        options: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
         for (name, value) in options {
             self.options.set(name.as_ref(), value);
         }
@@ -89,7 +99,9 @@ impl DataStreamReader {
         if let Some(problem) = self.problem.take() {
             return Err(problem);
         }
-        let format = self.format.take().ok_or_else(|| WeirError::config(format!("a stream needs a format, allowed: {FORMATS}")))?;
+        let format = self.format.take().ok_or_else(|| {
+            WeirError::config(format!("a stream needs a format, allowed: {FORMATS}"))
+        })?;
         let leaf = match format.to_ascii_lowercase().as_str() {
             "json" | "csv" | "parquet" | "text" => self.files(&format)?,
             "rate" => self.rate(RateSource::from_options)?,
@@ -154,48 +166,79 @@ impl DataStreamReader {
         self.refuse_options()?;
         let example = make()?;
         let (schema, description) = (example.schema(), example.description());
-        let leaf = StreamLeaf::new(schema, self.name.clone(), description, false, move |_| Ok(Box::new(make()?)));
+        let leaf = StreamLeaf::new(schema, self.name.clone(), description, false, move |_| {
+            Ok(Box::new(make()?))
+        });
         self.frame("source", leaf)
     }
 
     fn refuse_options(&self) -> Result<()> {
         match self.options.texts().keys().next() {
-            Some(name) => Err(WeirError::config(format!("option '{name}' has no meaning for a source made in code"))),
+            Some(name) => Err(WeirError::config(format!(
+                "option '{name}' has no meaning for a source made in code"
+            ))),
             None => Ok(()),
         }
     }
 
     fn frame(self, kind: &str, leaf: StreamLeaf) -> Result<DataFrame> {
-        let plan = leaf.scan(&self.session.anonymous_name(kind)).map_err(plan_error)?;
+        let plan = leaf
+            .scan(&self.session.anonymous_name(kind))
+            .map_err(plan_error)?;
         Ok(DataFrame::new(self.session, plan))
     }
 
     fn files(&mut self, format: &str) -> Result<StreamLeaf> {
         let path = self.options.take("path").ok_or_else(|| {
-            WeirError::config(format!("a stream of {format} files needs a path: load(path) or option 'path'"))
+            WeirError::config(format!(
+                "a stream of {format} files needs a path: load(path) or option 'path'"
+            ))
         })?;
         if self.options.get("timeZone").is_none() {
-            self.options.set("timeZone", self.session.settings().get(TIME_ZONE).unwrap_or_default());
+            self.options.set(
+                "timeZone",
+                self.session.settings().get(TIME_ZONE).unwrap_or_default(),
+            );
         }
-        let config = FileSourceConfig::from_options(format, &path, self.schema.clone(), self.options.texts())?;
+        let config = FileSourceConfig::from_options(
+            format,
+            &path,
+            self.schema.clone(),
+            self.options.texts(),
+        )?;
         let source = FileSource::new(config.clone())?;
         source.check_path()?;
         let (schema, description) = (source.schema(), source.description());
         let prunable = prunable(&config);
-        Ok(StreamLeaf::new(schema, self.name.clone(), description, prunable, move |wanted| {
-            let mut config = config.clone();
-            if let Some(wanted) = wanted {
-                config.schema = wanted;
-            }
-            Ok(Box::new(FileSource::new(config)?))
-        }))
+        Ok(StreamLeaf::new(
+            schema,
+            self.name.clone(),
+            description,
+            prunable,
+            move |wanted| {
+                let mut config = config.clone();
+                if let Some(wanted) = wanted {
+                    config.schema = wanted;
+                }
+                Ok(Box::new(FileSource::new(config)?))
+            },
+        ))
     }
 
-    fn rate<S: Source + 'static>(&self, make: fn(&BTreeMap<String, String>) -> Result<S>) -> Result<StreamLeaf> {
+    fn rate<S: Source + 'static>(
+        &self,
+        make: fn(&BTreeMap<String, String>) -> Result<S>,
+    ) -> Result<StreamLeaf> {
         let options = self.options.texts().clone();
         let example = make(&options)?;
         let (schema, description) = (example.schema(), example.description());
-        Ok(StreamLeaf::new(schema, self.name.clone(), description, false, move |_| Ok(Box::new(make(&options)?))))
+        Ok(StreamLeaf::new(
+            schema,
+            self.name.clone(),
+            description,
+            false,
+            move |_| Ok(Box::new(make(&options)?)),
+        ))
     }
 }
 
@@ -211,5 +254,8 @@ fn prunable(config: &FileSourceConfig) -> bool {
 }
 
 fn unknown_format(format: &str) -> WeirError {
-    WeirError::config(format!("a stream cannot be read from format '{format}', allowed: {FORMATS}")).with_condition("DATA_SOURCE_NOT_FOUND")
+    WeirError::config(format!(
+        "a stream cannot be read from format '{format}', allowed: {FORMATS}"
+    ))
+    .with_condition("DATA_SOURCE_NOT_FOUND")
 }

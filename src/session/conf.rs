@@ -22,17 +22,72 @@ struct Setting {
 }
 
 const SETTINGS: &[Setting] = &[
-    Setting { key: TIME_ZONE, default: Some("UTC"), allowed: "a zone such as Europe/Rome or +02:00", valid: is_zone },
-    Setting { key: CHECKPOINT, default: None, allowed: "a path or URL", valid: |text| !text.trim().is_empty() },
-    Setting { key: "spark.sql.streaming.pollingDelay", default: Some("10ms"), allowed: "a time such as 10ms or 2s", valid: is_time },
-    Setting { key: "spark.sql.streaming.minBatchesToRetain", default: Some("100"), allowed: "a number from 1", valid: is_positive },
-    Setting { key: "spark.sql.streaming.noDataProgressEventInterval", default: Some("10s"), allowed: "a time such as 10s", valid: is_time },
-    Setting { key: "spark.sql.streaming.numRecentProgressUpdates", default: Some("100"), allowed: "a number from 1", valid: is_positive },
-    Setting { key: "spark.sql.streaming.multipleWatermarkPolicy", default: Some("min"), allowed: "min, max", valid: |text| policy(text).is_some() },
-    Setting { key: "spark.sql.streaming.noDataMicroBatches.enabled", default: Some("true"), allowed: "true, false", valid: is_flag },
-    Setting { key: "spark.sql.streaming.unsupportedOperationCheck", default: Some("true"), allowed: "true", valid: |text| flag(text) == Some(true) },
-    Setting { key: "spark.sql.ansi.enabled", default: Some("true"), allowed: "true", valid: |text| flag(text) == Some(true) },
-    Setting { key: PROGRESS_BAR, default: Some("true"), allowed: "true, false", valid: is_flag },
+    Setting {
+        key: TIME_ZONE,
+        default: Some("UTC"),
+        allowed: "a zone such as Europe/Rome or +02:00",
+        valid: is_zone,
+    },
+    Setting {
+        key: CHECKPOINT,
+        default: None,
+        allowed: "a path or URL",
+        valid: |text| !text.trim().is_empty(),
+    },
+    Setting {
+        key: "spark.sql.streaming.pollingDelay",
+        default: Some("10ms"),
+        allowed: "a time such as 10ms or 2s",
+        valid: is_time,
+    },
+    Setting {
+        key: "spark.sql.streaming.minBatchesToRetain",
+        default: Some("100"),
+        allowed: "a number from 1",
+        valid: is_positive,
+    },
+    Setting {
+        key: "spark.sql.streaming.noDataProgressEventInterval",
+        default: Some("10s"),
+        allowed: "a time such as 10s",
+        valid: is_time,
+    },
+    Setting {
+        key: "spark.sql.streaming.numRecentProgressUpdates",
+        default: Some("100"),
+        allowed: "a number from 1",
+        valid: is_positive,
+    },
+    Setting {
+        key: "spark.sql.streaming.multipleWatermarkPolicy",
+        default: Some("min"),
+        allowed: "min, max",
+        valid: |text| policy(text).is_some(),
+    },
+    Setting {
+        key: "spark.sql.streaming.noDataMicroBatches.enabled",
+        default: Some("true"),
+        allowed: "true, false",
+        valid: is_flag,
+    },
+    Setting {
+        key: "spark.sql.streaming.unsupportedOperationCheck",
+        default: Some("true"),
+        allowed: "true",
+        valid: |text| flag(text) == Some(true),
+    },
+    Setting {
+        key: "spark.sql.ansi.enabled",
+        default: Some("true"),
+        allowed: "true",
+        valid: |text| flag(text) == Some(true),
+    },
+    Setting {
+        key: PROGRESS_BAR,
+        default: Some("true"),
+        allowed: "true, false",
+        valid: is_flag,
+    },
 ];
 
 /// The settings of a session. Known ones are checked when they are set; unknown ones are kept, with a warning each.
@@ -64,12 +119,24 @@ impl Conf {
         if let Some(setting) = known
             && !(setting.valid)(value)
         {
-            return Err(WeirError::config(format!("setting '{key}' has the value '{value}', allowed: {}", setting.allowed)));
+            return Err(WeirError::config(format!(
+                "setting '{key}' has the value '{value}', allowed: {}",
+                setting.allowed
+            )));
         }
-        if known.is_none() && self.warned.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned()) {
+        if known.is_none()
+            && self
+                .warned
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(key.to_owned())
+        {
             tracing::warn!(key, "unknown setting: it is kept and has no effect");
         }
-        self.lock().insert(known.map_or(key, |setting| setting.key).to_owned(), value.to_owned());
+        self.lock().insert(
+            known.map_or(key, |setting| setting.key).to_owned(),
+            value.to_owned(),
+        );
         Ok(())
     }
 
@@ -81,14 +148,21 @@ impl Conf {
     /// The configuration of a query under these settings.
     pub(crate) fn query_config(&self) -> QueryConfig {
         let defaults = QueryConfig::default();
-        let text = |name: &str| self.get(&format!("spark.sql.streaming.{name}")).unwrap_or_default();
+        let text = |name: &str| {
+            self.get(&format!("spark.sql.streaming.{name}"))
+                .unwrap_or_default()
+        };
         let duration = |name: &str, default| time(&text(name)).unwrap_or(default);
         let number = |name: &str| text(name).trim().parse::<u64>().ok();
         let zone = self.get(TIME_ZONE).unwrap_or_default();
         QueryConfig {
             polling_delay: duration("pollingDelay", defaults.polling_delay),
-            no_data_progress_interval: duration("noDataProgressEventInterval", defaults.no_data_progress_interval),
-            min_epochs_to_retain: number("minBatchesToRetain").unwrap_or(defaults.min_epochs_to_retain),
+            no_data_progress_interval: duration(
+                "noDataProgressEventInterval",
+                defaults.no_data_progress_interval,
+            ),
+            min_epochs_to_retain: number("minBatchesToRetain")
+                .unwrap_or(defaults.min_epochs_to_retain),
             recent_progress: number("numRecentProgressUpdates")
                 .and_then(|records| usize::try_from(records).ok())
                 .unwrap_or(defaults.recent_progress),
@@ -100,7 +174,9 @@ impl Conf {
 }
 
 fn setting(key: &str) -> Option<&'static Setting> {
-    SETTINGS.iter().find(|setting| setting.key.eq_ignore_ascii_case(key))
+    SETTINGS
+        .iter()
+        .find(|setting| setting.key.eq_ignore_ascii_case(key))
 }
 
 fn flag(text: &str) -> Option<bool> {
@@ -134,7 +210,9 @@ fn policy(text: &str) -> Option<WatermarkPolicy> {
 /// Spark's time text: a whole number of milliseconds, or one with a unit (`us`, `ms`, `s`, `m`, `min`, `h`, `d`).
 fn time(text: &str) -> Option<Duration> {
     let text = text.trim().to_ascii_lowercase();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let number: u64 = text[..digits].parse().ok()?;
     let micros: u64 = match text[digits..].trim() {
         "us" => 1,
@@ -155,8 +233,12 @@ mod tests {
     #[test]
     fn settings_have_sparks_defaults_and_any_letter_case() {
         let conf = Conf::default();
-        assert_eq!(conf.get("spark.sql.session.timezone").as_deref(), Some("UTC"));
-        conf.set("SPARK.SQL.STREAMING.MINBATCHESTORETAIN", "7").expect("allowed");
+        assert_eq!(
+            conf.get("spark.sql.session.timezone").as_deref(),
+            Some("UTC")
+        );
+        conf.set("SPARK.SQL.STREAMING.MINBATCHESTORETAIN", "7")
+            .expect("allowed");
         assert_eq!(conf.query_config().min_epochs_to_retain, 7);
         assert_eq!(conf.get("spark.nobody"), None);
     }
@@ -164,7 +246,11 @@ mod tests {
     #[test]
     fn values_that_are_not_allowed_are_refused_and_unknown_settings_are_kept() {
         let conf = Conf::default();
-        for (key, value) in [(TIME_ZONE, "Mars/Base"), ("spark.sql.streaming.pollingDelay", "soon"), (PROGRESS_BAR, "perhaps")] {
+        for (key, value) in [
+            (TIME_ZONE, "Mars/Base"),
+            ("spark.sql.streaming.pollingDelay", "soon"),
+            (PROGRESS_BAR, "perhaps"),
+        ] {
             let error = conf.set(key, value).expect_err("refused").to_string();
             assert!(error.contains(key) && error.contains("allowed"), "{error}");
         }
@@ -175,6 +261,15 @@ mod tests {
     #[test]
     fn times_are_milliseconds_or_have_a_unit() {
         let millis = |text| time(text).map(|time| time.as_millis());
-        assert_eq!([millis("10"), millis("10ms"), millis("2 s"), millis("1min"), millis("x")], [Some(10), Some(10), Some(2000), Some(60_000), None]);
+        assert_eq!(
+            [
+                millis("10"),
+                millis("10ms"),
+                millis("2 s"),
+                millis("1min"),
+                millis("x")
+            ],
+            [Some(10), Some(10), Some(2000), Some(60_000), None]
+        );
     }
 }

@@ -8,7 +8,9 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use datafusion::common::Result as DfResult;
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
 use weir_runtime::{Result, WeirError};
 
 use super::Session;
@@ -38,17 +40,33 @@ impl Session {
     ///
     /// # Errors
     /// If a type text is no type.
-    pub fn udf<F>(&self, name: &str, arguments: &[&str], returns: &str, code: F) -> Result<impl Fn(Vec<Expr>) -> Expr + use<F>>
+    pub fn udf<F>(
+        &self,
+        name: &str,
+        arguments: &[&str],
+        returns: &str,
+        code: F,
+    ) -> Result<impl Fn(Vec<Expr>) -> Expr + use<F>>
     where
         F: Fn(&[ArrayRef]) -> Result<ArrayRef> + Send + Sync + 'static,
     {
-        let parse = |text: &str| parse_type(text).map_err(|error| WeirError::plan(error.to_string()).with_source(error));
-        let types = arguments.iter().map(|text| parse(text)).collect::<Result<Vec<_>>>()?;
+        let parse = |text: &str| {
+            parse_type(text).map_err(|error| WeirError::plan(error.to_string()).with_source(error))
+        };
+        let types = arguments
+            .iter()
+            .map(|text| parse(text))
+            .collect::<Result<Vec<_>>>()?;
         let signature = match types.is_empty() {
             true => Signature::nullary(Volatility::Immutable),
             false => Signature::exact(types, Volatility::Immutable),
         };
-        let function = Function { name: name.to_lowercase(), signature, returns: parse(returns)?, code: Arc::new(code) };
+        let function = Function {
+            name: name.to_lowercase(),
+            signature,
+            returns: parse(returns)?,
+            code: Arc::new(code),
+        };
         let udf = Arc::new(ScalarUDF::from(function));
         self.context().register_udf(udf.as_ref().clone());
         Ok(move |arguments: Vec<Expr>| udf.call(arguments))
@@ -64,7 +82,9 @@ struct Function {
 
 impl fmt::Debug for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Function").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Function")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -98,7 +118,11 @@ impl ScalarUDFImpl for Function {
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
         let rows = arguments.number_rows;
-        let columns = arguments.args.iter().map(|value| value.to_array(rows)).collect::<DfResult<Vec<_>>>()?;
+        let columns = arguments
+            .args
+            .iter()
+            .map(|value| value.to_array(rows))
+            .collect::<DfResult<Vec<_>>>()?;
         let fail = |error: WeirError| DataFusionError::External(Box::new(error));
         let result = (self.code)(&columns).map_err(fail)?;
         if result.len() != rows || !result.data_type().equals_datatype(&self.returns) {

@@ -8,18 +8,27 @@ use crate::read::OptionTexts;
 use crate::session::{CHECKPOINT, Session};
 
 /// The location: the option `checkpointLocation`, or a directory below the session's, named as the query or at random.
-pub(super) fn location(session: &Session, options: &mut OptionTexts, name: Option<&str>) -> Result<Option<String>> {
+pub(super) fn location(
+    session: &Session,
+    options: &mut OptionTexts,
+    name: Option<&str>,
+) -> Result<Option<String>> {
     if let Some(location) = options.take("checkpointLocation") {
         return Ok(Some(location));
     }
-    let Some(base) = session.settings().get(CHECKPOINT) else { return Ok(None) };
+    let Some(base) = session.settings().get(CHECKPOINT) else {
+        return Ok(None);
+    };
     let own = name.map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned);
     Ok(Some(format!("{}/{own}", base.trim_end_matches('/'))))
 }
 
 /// The location in one spelling, to compare it with others: a local path made absolute, without `.` and `..`.
 pub(super) fn normal(location: &str) -> String {
-    let path = location.strip_prefix("file://").or_else(|| location.strip_prefix("file:")).unwrap_or(location);
+    let path = location
+        .strip_prefix("file://")
+        .or_else(|| location.strip_prefix("file:"))
+        .unwrap_or(location);
     if path.contains("://") {
         return path.trim_end_matches('/').to_owned();
     }

@@ -22,19 +22,24 @@ pub(super) struct MemoryTableProvider {
 impl MemoryTableProvider {
     /// `schema` is what the query promises; the sink knows its own only when it runs.
     pub(super) fn new(table: MemoryTable, schema: SchemaRef) -> Self {
-        Self { table, schema: weir_connectors::file::decode::nullable_schema(&schema) }
+        Self {
+            table,
+            schema: weir_connectors::file::decode::nullable_schema(&schema),
+        }
     }
 
     fn batches(&self) -> Result<Vec<RecordBatch>> {
         let batches = self.table.batches().into_iter();
-        let same = batches.map(|batch| RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec()));
+        let same = batches
+            .map(|batch| RecordBatch::try_new(Arc::clone(&self.schema), batch.columns().to_vec()));
         Ok(same.collect::<Result<Vec<_>, _>>()?)
     }
 }
 
 impl fmt::Debug for MemoryTableProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryTableProvider").finish_non_exhaustive()
+        f.debug_struct("MemoryTableProvider")
+            .finish_non_exhaustive()
     }
 }
 

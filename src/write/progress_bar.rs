@@ -30,13 +30,18 @@ pub(super) fn show(query: &StreamingQuery) {
 
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {prefix} {per_sec} eta {eta}");
+    let style =
+        ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len} {prefix} {per_sec} eta {eta}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
 }
 
 fn update(bar: &ProgressBar, query: &StreamingQuery) {
-    let rows: u64 = query.recent_progress().iter().map(|progress| progress.num_input_rows).sum();
+    let rows: u64 = query
+        .recent_progress()
+        .iter()
+        .map(|progress| progress.num_input_rows)
+        .sum();
     match query.backlog() {
         Some(backlog) => {
             bar.set_length(backlog.total);

@@ -31,7 +31,11 @@ impl Wanted<'_> {
         let format = match self.format {
             Some(format) => format,
             None if options.get("path").is_some() => "parquet",
-            None => return Err(WeirError::config(format!("a query needs a sink: a format ({FORMATS}), foreach_batch, foreach or sink"))),
+            None => {
+                return Err(WeirError::config(format!(
+                    "a query needs a sink: a format ({FORMATS}), foreach_batch, foreach or sink"
+                )));
+            }
         };
         match format.to_ascii_lowercase().as_str() {
             "parquet" | "json" | "csv" | "text" => self.files(format, options),
@@ -51,22 +55,36 @@ impl Wanted<'_> {
 
     fn files(&self, format: &str, mut options: OptionTexts) -> Result<Arc<dyn Sink>> {
         let path = options.take("path").ok_or_else(|| {
-            WeirError::config(format!("a {format} sink needs a path: start_path(path) or option 'path'"))
+            WeirError::config(format!(
+                "a {format} sink needs a path: start_path(path) or option 'path'"
+            ))
         })?;
         if options.get("timeZone").is_none() {
-            options.set("timeZone", self.session.settings().get(TIME_ZONE).unwrap_or_default());
+            options.set(
+                "timeZone",
+                self.session.settings().get(TIME_ZONE).unwrap_or_default(),
+            );
         }
         if self.mode != OutputMode::Append {
-            let message = format!("output mode {} is not supported by the {format} sink, allowed: append", self.mode);
-            return Err(WeirError::plan(message).with_condition("STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE"));
+            let message = format!(
+                "output mode {} is not supported by the {format} sink, allowed: append",
+                self.mode
+            );
+            return Err(WeirError::plan(message)
+                .with_condition("STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE"));
         }
-        let config = FileSinkConfig::from_options(format, &path, self.partition_by, options.texts())?;
+        let config =
+            FileSinkConfig::from_options(format, &path, self.partition_by, options.texts())?;
         Ok(Arc::new(FileSink::new(config)?))
     }
 
     fn memory(&self, options: &OptionTexts) -> Result<Arc<dyn Sink>> {
         no_options("memory", options)?;
-        let name = self.name.ok_or_else(|| WeirError::config("the memory sink needs a query name, which becomes the name of its table"))?;
+        let name = self.name.ok_or_else(|| {
+            WeirError::config(
+                "the memory sink needs a query name, which becomes the name of its table",
+            )
+        })?;
         let sink = MemorySink::new();
         let table = MemoryTableProvider::new(sink.table(), Arc::clone(&self.columns));
         self.session.add_table(name, Arc::new(table))?;
@@ -76,7 +94,9 @@ impl Wanted<'_> {
 
 fn no_options(format: &str, options: &OptionTexts) -> Result<()> {
     match options.texts().keys().next() {
-        Some(name) => Err(WeirError::config(format!("sink '{format}' has no option '{name}', it has none at all"))),
+        Some(name) => Err(WeirError::config(format!(
+            "sink '{format}' has no option '{name}', it has none at all"
+        ))),
         None => Ok(()),
     }
 }

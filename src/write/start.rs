@@ -25,7 +25,10 @@ pub(super) async fn start(mut writer: DataStreamWriter) -> Result<StreamingQuery
         writer.name = Some(name);
     }
     let location = checkpoint::location(session, &mut writer.options, writer.name.as_deref())?;
-    let starting = session.streams().claim(writer.name.clone(), location.as_deref().map(checkpoint::normal))?;
+    let starting = session.streams().claim(
+        writer.name.clone(),
+        location.as_deref().map(checkpoint::normal),
+    )?;
     let sink = sink(&writer)?;
     let topology = plan_stream(session.context(), plan, sink, writer.mode)?;
     let config = config(&writer, location);
@@ -42,9 +45,18 @@ pub(super) async fn start(mut writer: DataStreamWriter) -> Result<StreamingQuery
 fn sink(writer: &DataStreamWriter) -> Result<Arc<dyn Sink>> {
     let frame = &writer.frame;
     if let Some(sink) = &writer.sink {
-        let unused = writer.options.texts().keys().next().cloned().or_else(|| writer.format.clone());
+        let unused = writer
+            .options
+            .texts()
+            .keys()
+            .next()
+            .cloned()
+            .or_else(|| writer.format.clone());
         return match unused {
-            Some(unused) => Err(WeirError::config(format!("'{unused}' has no meaning for {}, a sink made in code", sink.description()))),
+            Some(unused) => Err(WeirError::config(format!(
+                "'{unused}' has no meaning for {}, a sink made in code",
+                sink.description()
+            ))),
             None => Ok(Arc::clone(sink)),
         };
     }
@@ -73,7 +85,10 @@ fn config(writer: &DataStreamWriter, location: Option<String>) -> QueryConfig {
             frozen: own.frozen,
             ..engine
         },
-        None => QueryConfig { parallelism: session.parallelism(), ..own },
+        None => QueryConfig {
+            parallelism: session.parallelism(),
+            ..own
+        },
     };
     config.name.clone_from(&writer.name);
     config.trigger = writer.trigger;

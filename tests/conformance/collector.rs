@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
 use weir::runtime::{
-    CommitOutcome, Committable, Delivery, Epoch, EpochBatch, Fingerprint, OutputMode, Result, Sink, SinkCommitter, SinkContext,
-    SinkWriter,
+    CommitOutcome, Committable, Delivery, Epoch, EpochBatch, Fingerprint, OutputMode, Result, Sink,
+    SinkCommitter, SinkContext, SinkWriter,
 };
 
 /// The sink; clones share what was taken.
@@ -87,11 +87,18 @@ impl SinkWriter for Collector {
 
 #[async_trait]
 impl SinkCommitter for Collector {
-    async fn commit(&mut self, epoch: Epoch, _committables: Vec<Committable>) -> Result<CommitOutcome> {
+    async fn commit(
+        &mut self,
+        epoch: Epoch,
+        _committables: Vec<Committable>,
+    ) -> Result<CommitOutcome> {
         let mut taken = self.lock();
         let mut batches = taken.open.remove(&epoch).unwrap_or_default();
         batches.sort_by_key(|batch| batch.origin);
-        let batches = batches.into_iter().map(|batch| batch.rows.into_batch()).collect();
+        let batches = batches
+            .into_iter()
+            .map(|batch| batch.rows.into_batch())
+            .collect();
         taken.committed.push((epoch, batches));
         Ok(CommitOutcome::Committed)
     }

@@ -35,7 +35,11 @@ fn text(error: impl std::fmt::Display) -> EngineError {
 
 /// Keys in the cases have no prefix.
 fn config_key(key: &str) -> String {
-    let prefix = if key.starts_with("ansi.") || key.starts_with("legacy.") { "spark.sql." } else { "spark.sql.streaming." };
+    let prefix = if key.starts_with("ansi.") || key.starts_with("legacy.") {
+        "spark.sql."
+    } else {
+        "spark.sql.streaming."
+    };
     format!("{prefix}{key}")
 }
 
@@ -69,7 +73,10 @@ impl Engine for Weir {
 async fn register(session: &Session, case: &Case, home: &Path) -> Result<(), EngineError> {
     for (name, table) in &case.tables {
         let reader = session.read().format("json").schema(table.schema.as_str());
-        let frame = reader.load(&table_file(home, name).to_string_lossy()).await.map_err(text)?;
+        let frame = reader
+            .load(&table_file(home, name).to_string_lossy())
+            .await
+            .map_err(text)?;
         frame.create_or_replace_temp_view(name).map_err(text)?;
     }
     for (name, source) in &case.sources {
@@ -79,10 +86,14 @@ async fn register(session: &Session, case: &Case, home: &Path) -> Result<(), Eng
             reader = reader.schema(source.schema.as_str());
         }
         for (key, value) in &source.options {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let value = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
             reader = reader.option(key, &value);
         }
-        let frame = reader.load(&source_directory(home, name).to_string_lossy()).map_err(text)?;
+        let frame = reader
+            .load(&source_directory(home, name).to_string_lossy())
+            .map_err(text)?;
         frame.create_or_replace_temp_view(name).map_err(text)?;
     }
     Ok(())
@@ -92,16 +103,48 @@ async fn register(session: &Session, case: &Case, home: &Path) -> Result<(), Eng
 async fn relation<'a>(session: &Session, op: &'a Op) -> Result<(&'a str, DataFrame), EngineError> {
     let (name, frame) = match op {
         Op::Sql { name, query } => (name, session.sql(query).await),
-        Op::WithWatermark { name, input, column, delay } => {
-            (name, session.table(input).await.map_err(text)?.with_watermark(column, delay))
-        }
-        Op::DropDuplicates { name, input, columns } => {
+        Op::WithWatermark {
+            name,
+            input,
+            column,
+            delay,
+        } => (
+            name,
+            session
+                .table(input)
+                .await
+                .map_err(text)?
+                .with_watermark(column, delay),
+        ),
+        Op::DropDuplicates {
+            name,
+            input,
+            columns,
+        } => {
             let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-            (name, session.table(input).await.map_err(text)?.drop_duplicates(&columns))
+            (
+                name,
+                session
+                    .table(input)
+                    .await
+                    .map_err(text)?
+                    .drop_duplicates(&columns),
+            )
         }
-        Op::DropDuplicatesWithinWatermark { name, input, columns } => {
+        Op::DropDuplicatesWithinWatermark {
+            name,
+            input,
+            columns,
+        } => {
             let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-            (name, session.table(input).await.map_err(text)?.drop_duplicates_within_watermark(&columns))
+            (
+                name,
+                session
+                    .table(input)
+                    .await
+                    .map_err(text)?
+                    .drop_duplicates_within_watermark(&columns),
+            )
         }
     };
     Ok((name, frame.map_err(text)?))
@@ -146,7 +189,10 @@ impl Query for WeirQuery {
     }
 
     fn set_config(&mut self, key: &str, value: &str) -> Result<(), EngineError> {
-        self.session.conf().set(&config_key(key), value).map_err(text)
+        self.session
+            .conf()
+            .set(&config_key(key), value)
+            .map_err(text)
     }
 
     fn lose_commit(&mut self) -> Result<(), EngineError> {
@@ -157,18 +203,32 @@ impl Query for WeirQuery {
     }
 
     fn take_epochs(&mut self) -> Result<Vec<Epoch>, EngineError> {
-        let progress = self.query.as_ref().map(|query| query.recent_progress()).unwrap_or_default();
+        let progress = self
+            .query
+            .as_ref()
+            .map(|query| query.recent_progress())
+            .unwrap_or_default();
         let committed = self.collector.take().into_iter();
         committed
             .map(|(epoch, batches)| {
                 let id = epoch.0;
                 let told = progress.iter().rev().find(|p| p.batch_id == id);
                 let told = told.ok_or_else(|| format!("no progress report for epoch {id}"))?;
-                let new = told.sources.iter().any(|source| source.start_offset != source.end_offset);
+                let new = told
+                    .sources
+                    .iter()
+                    .any(|source| source.start_offset != source.end_offset);
                 Ok(Epoch {
                     id,
-                    kind: if new { EpochKind::Data } else { EpochKind::NoData },
-                    watermark: told.event_time.get("watermark").map_or(Ok(0), |text| millis(text))?,
+                    kind: if new {
+                        EpochKind::Data
+                    } else {
+                        EpochKind::NoData
+                    },
+                    watermark: told
+                        .event_time
+                        .get("watermark")
+                        .map_or(Ok(0), |text| millis(text))?,
                     batches,
                 })
             })
@@ -190,7 +250,8 @@ impl Query for WeirQuery {
 
 fn millis(text: &str) -> Result<i64, EngineError> {
     let time = chrono::DateTime::parse_from_rfc3339(text);
-    time.map(|time| time.timestamp_millis()).map_err(|e| format!("watermark '{text}': {e}"))
+    time.map(|time| time.timestamp_millis())
+        .map_err(|e| format!("watermark '{text}': {e}"))
 }
 
 /// The file with the highest number in a directory that need not exist.
@@ -201,7 +262,10 @@ fn newest(directory: &Path) -> Result<Option<(u64, PathBuf)>, EngineError> {
     let mut newest = None;
     for entry in fs::read_dir(directory).map_err(text)? {
         let path = entry.map_err(text)?.path();
-        let number = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+        let number = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .and_then(|name| name.parse().ok());
         newest = newest.max(number.map(|number: u64| (number, path)));
     }
     Ok(newest)

@@ -51,13 +51,15 @@ fn e10_damaged_manifest_is_named() {
 fn e10_damaged_plan_of_a_committed_epoch_is_named() {
     let error = refused_after(|checkpoint| flip(&checkpoint.join("offsets/1")));
     assert!(error.to_string().contains("offsets/1"), "{error}");
-    let error = refused_after(|checkpoint| fs::remove_file(checkpoint.join("offsets/1")).expect("removed"));
+    let error =
+        refused_after(|checkpoint| fs::remove_file(checkpoint.join("offsets/1")).expect("removed"));
     assert!(error.to_string().contains("offsets/1"), "{error}");
 }
 
 #[test]
 fn e10_missing_metadata_is_named() {
-    let error = refused_after(|checkpoint| fs::remove_file(checkpoint.join("metadata")).expect("removed"));
+    let error =
+        refused_after(|checkpoint| fs::remove_file(checkpoint.join("metadata")).expect("removed"));
     assert!(error.to_string().contains("metadata"), "{error}");
 }
 

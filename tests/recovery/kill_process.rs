@@ -14,7 +14,10 @@ const CHILD: &str = "WEIR_TEST_CHILD";
 const ROWS: u64 = 200;
 
 fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+    std::env::var(variable)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
 }
 
 fn spawn(home: &std::path::Path) -> Child {
@@ -30,13 +33,27 @@ fn spawn(home: &std::path::Path) -> Child {
 /// Not a test of its own: the body of the child process.
 #[test]
 fn child() {
-    let Ok(home) = std::env::var(CHILD) else { return };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+    let Ok(home) = std::env::var(CHILD) else {
+        return;
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("runtime");
     runtime.block_on(async {
-        let session = Session::builder().parallelism(2).build().expect("a session");
+        let session = Session::builder()
+            .parallelism(2)
+            .build()
+            .expect("a session");
         let shop = Shop::new(std::path::Path::new(&home));
-        let query = shop.start(&session, Trigger::Default, std::sync::Arc::default()).await.expect("starts");
-        query.await_termination().await.expect("runs until it is killed");
+        let query = shop
+            .start(&session, Trigger::Default, std::sync::Arc::default())
+            .await
+            .expect("starts");
+        query
+            .await_termination()
+            .await
+            .expect("runs until it is killed");
     });
 }
 
@@ -65,6 +82,7 @@ fn exactly_once_under_sigkill_at_random_moments() {
         child.kill().expect("SIGKILL");
         child.wait().expect("gone");
     }
-    shop.run(std::sync::Arc::default()).expect("finishes what is left");
+    shop.run(std::sync::Arc::default())
+        .expect("finishes what is left");
     shop.assert_exactly_once(files, ROWS, &format!("{kills} kills, {files} files"));
 }

@@ -9,7 +9,11 @@ use weir::runtime::Fault;
 use crate::shop::Shop;
 
 fn block_on<F: std::future::Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime").block_on(future)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("runtime")
+        .block_on(future)
 }
 
 #[test]
@@ -41,16 +45,31 @@ fn e6_second_writer_is_refused_while_the_first_lives() {
     let shop = Shop::new(home.path());
     shop.drop_file(0, 10);
     block_on(async {
-        let session = Session::builder().parallelism(2).build().expect("a session");
-        let first = shop.start(&session, Trigger::Default, Arc::default()).await.expect("starts");
+        let session = Session::builder()
+            .parallelism(2)
+            .build()
+            .expect("a session");
+        let first = shop
+            .start(&session, Trigger::Default, Arc::default())
+            .await
+            .expect("starts");
         first.process_all_available().await.expect("processed");
         let other = Session::builder().build().expect("another session");
-        let second = shop.start(&other, Trigger::Default, Arc::default()).await.expect_err("refused");
+        let second = shop
+            .start(&other, Trigger::Default, Arc::default())
+            .await
+            .expect_err("refused");
         assert_eq!(second.fault(), Fault::Conflict);
         let text = second.to_string();
-        assert!(text.contains("checkpoint") && text.contains(&std::process::id().to_string()), "{text}");
+        assert!(
+            text.contains("checkpoint") && text.contains(&std::process::id().to_string()),
+            "{text}"
+        );
         shop.drop_file(1, 10);
-        first.process_all_available().await.expect("the first goes on");
+        first
+            .process_all_available()
+            .await
+            .expect("the first goes on");
         first.stop().await;
     });
     shop.assert_exactly_once(2, 10, "with a refused second writer");
@@ -69,7 +88,10 @@ fn p044_new_query_into_the_output_of_another_skips_no_row() {
     shop.drop_file(1, 30);
     shop.run(Arc::default()).expect("ends well");
     let after = shop.output_by_manifest();
-    assert!(before.keys().all(|id| after[id] == 2), "the new query read file 0 again and wrote it");
+    assert!(
+        before.keys().all(|id| after[id] == 2),
+        "the new query read file 0 again and wrote it"
+    );
     assert!(after.len() > before.len(), "and file 1");
 }
 

@@ -20,7 +20,9 @@ pub(crate) struct Shop {
 impl Shop {
     pub(crate) fn new(home: &Path) -> Self {
         fs::create_dir_all(home.join("in")).expect("the input directory");
-        Self { home: home.to_owned() }
+        Self {
+            home: home.to_owned(),
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> String {
@@ -30,7 +32,13 @@ impl Shop {
     /// Drops file `number` with `rows` rows into the input, complete or not at all. Row ids are unique over all files.
     pub(crate) fn drop_file(&self, number: u64, rows: u64) {
         let lines: Vec<String> = ids(number, rows)
-            .map(|id| format!(r#"{{"id":{id},"action":"{}","amount":{}.5}}"#, action(id), amount(id)))
+            .map(|id| {
+                format!(
+                    r#"{{"id":{id},"action":"{}","amount":{}.5}}"#,
+                    action(id),
+                    amount(id)
+                )
+            })
             .collect();
         let hidden = self.home.join(format!("in/.{number}.part"));
         fs::write(&hidden, lines.join("\n")).expect("written");
@@ -38,8 +46,16 @@ impl Shop {
     }
 
     /// Starts the query.
-    pub(crate) async fn start(&self, session: &Session, trigger: Trigger, failpoints: Arc<FailPoints>) -> Result<StreamingQuery> {
-        let engine = QueryConfig { failpoints, ..QueryConfig::default() };
+    pub(crate) async fn start(
+        &self,
+        session: &Session,
+        trigger: Trigger,
+        failpoints: Arc<FailPoints>,
+    ) -> Result<StreamingQuery> {
+        let engine = QueryConfig {
+            failpoints,
+            ..QueryConfig::default()
+        };
         session
             .read_stream()
             .format("json")
@@ -59,10 +75,16 @@ impl Shop {
 
     /// Runs everything that is there, on a fresh session as a new process would have.
     pub(crate) fn run(&self, failpoints: Arc<FailPoints>) -> Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("runtime");
         runtime.block_on(async {
             let session = Session::builder().parallelism(2).build()?;
-            self.start(&session, Trigger::AvailableNow, failpoints).await?.await_termination().await
+            self.start(&session, Trigger::AvailableNow, failpoints)
+                .await?
+                .await_termination()
+                .await
         })
     }
 
@@ -76,16 +98,32 @@ impl Shop {
     pub(crate) fn output_by_listing(&self) -> BTreeMap<i64, usize> {
         let entries = fs::read_dir(self.home.join("out")).expect("the output directory");
         let paths = entries.map(|entry| entry.expect("an entry").path());
-        count_ids(paths.filter(|path| path.extension().is_some_and(|extension| extension == "parquet")).collect())
+        count_ids(
+            paths
+                .filter(|path| {
+                    path.extension()
+                        .is_some_and(|extension| extension == "parquet")
+                })
+                .collect(),
+        )
     }
 
     /// Asserts that the purchases of files 0..`files` are there exactly once, for both kinds of reader.
     pub(crate) fn assert_exactly_once(&self, files: u64, rows: u64, situation: &str) {
         let expected = expected(files, rows);
-        for (reader, found) in [("manifest", self.output_by_manifest()), ("listing", self.output_by_listing())] {
-            let lost: Vec<_> = expected.keys().filter(|id| !found.contains_key(id)).collect();
+        for (reader, found) in [
+            ("manifest", self.output_by_manifest()),
+            ("listing", self.output_by_listing()),
+        ] {
+            let lost: Vec<_> = expected
+                .keys()
+                .filter(|id| !found.contains_key(id))
+                .collect();
             let doubled: Vec<_> = found.iter().filter(|(_, count)| **count > 1).collect();
-            let foreign: Vec<_> = found.keys().filter(|id| !expected.contains_key(id)).collect();
+            let foreign: Vec<_> = found
+                .keys()
+                .filter(|id| !expected.contains_key(id))
+                .collect();
             assert!(
                 lost.is_empty() && doubled.is_empty() && foreign.is_empty(),
                 "{situation}, by {reader}: lost {lost:?}, doubled {doubled:?}, foreign {foreign:?}"
@@ -108,18 +146,28 @@ fn amount(id: i64) -> i64 {
 
 fn expected(files: u64, rows: u64) -> BTreeMap<i64, usize> {
     let all = (0..files).flat_map(|number| ids(number, rows));
-    all.filter(|id| action(*id) == "purchase" && amount(*id) as f64 + 0.5 > 100.0).map(|id| (id, 1)).collect()
+    all.filter(|id| action(*id) == "purchase" && amount(*id) as f64 + 0.5 > 100.0)
+        .map(|id| (id, 1))
+        .collect()
 }
 
 fn count_ids(files: Vec<PathBuf>) -> BTreeMap<i64, usize> {
     let mut counts = BTreeMap::new();
     for path in files {
         let file = fs::File::open(&path).expect("a committed file");
-        let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).expect("whole parquet");
+        let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file)
+            .expect("whole parquet");
         for batch in reader.build().expect("a reader") {
             let batch: RecordBatch = batch.expect("a batch");
-            let ids = batch.column_by_name("id").expect("id").as_any().downcast_ref::<Int64Array>().expect("bigint");
-            ids.values().iter().for_each(|id| *counts.entry(*id).or_default() += 1);
+            let ids = batch
+                .column_by_name("id")
+                .expect("id")
+                .as_any()
+                .downcast_ref::<Int64Array>()
+                .expect("bigint");
+            ids.values()
+                .iter()
+                .for_each(|id| *counts.entry(*id).or_default() += 1);
         }
     }
     counts

@@ -38,7 +38,10 @@ pub(super) fn check(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problem
 
 fn groups_by_event_time(node: &LogicalPlan) -> bool {
     match node {
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.iter().any(|expr| carries(expr, &aggregate.input)),
+        LogicalPlan::Aggregate(aggregate) => aggregate
+            .group_expr
+            .iter()
+            .any(|expr| carries(expr, &aggregate.input)),
         other => marks(other).contains(&true),
     }
 }
@@ -55,14 +58,31 @@ fn groups_by_session(node: &LogicalPlan) -> bool {
 /// Rules of one aggregation, whatever the output mode.
 fn aggregate(node: &Aggregate, problems: &mut Problems) {
     if session_of(node) && node.group_expr.len() < 2 {
-        problems.add(OPERATION, "a session window needs at least one more grouping key beside it");
+        problems.add(
+            OPERATION,
+            "a session window needs at least one more grouping key beside it",
+        );
     }
-    let marked = node.group_expr.iter().filter(|expr| carries(expr, &node.input)).count();
+    let marked = node
+        .group_expr
+        .iter()
+        .filter(|expr| carries(expr, &node.input))
+        .count();
     if marked > 1 {
-        problems.add("MULTIPLE_EVENT_TIME_COLUMNS", "more than one event-time column goes into an aggregation: group by one of them");
+        problems.add(
+            "MULTIPLE_EVENT_TIME_COLUMNS",
+            "more than one event-time column goes into an aggregation: group by one of them",
+        );
     }
-    if node.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(GroupingSet::GroupingSets(_)))) {
-        problems.add(OPERATION, "GROUPING SETS are not supported on streams: use rollup or cube, or several queries");
+    if node
+        .group_expr
+        .iter()
+        .any(|expr| matches!(expr, Expr::GroupingSet(GroupingSet::GroupingSets(_))))
+    {
+        problems.add(
+            OPERATION,
+            "GROUPING SETS are not supported on streams: use rollup or cube, or several queries",
+        );
     }
     distinct(node, problems);
     windows(node, problems);
@@ -106,12 +126,23 @@ fn stacked(plan: &LogicalPlan, problems: &mut Problems) {
     for node in subtree(plan) {
         let what = match node {
             LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) => "an aggregation",
-            LogicalPlan::Join(join) if is_streaming(&join.left) && is_streaming(&join.right) => "a join of streams",
-            other if DeduplicateNode::of(other).is_some_and(keys_have_event_time) => "a deduplication",
+            LogicalPlan::Join(join) if is_streaming(&join.left) && is_streaming(&join.right) => {
+                "a join of streams"
+            }
+            other if DeduplicateNode::of(other).is_some_and(keys_have_event_time) => {
+                "a deduplication"
+            }
             _ => continue,
         };
-        if node.inputs().into_iter().any(|input| !aggregations(input).is_empty()) {
-            problems.add(OPERATION, format!("{what} above an aggregation of a stream needs output mode append"));
+        if node
+            .inputs()
+            .into_iter()
+            .any(|input| !aggregations(input).is_empty())
+        {
+            problems.add(
+                OPERATION,
+                format!("{what} above an aggregation of a stream needs output mode append"),
+            );
         }
     }
 }
@@ -119,5 +150,10 @@ fn stacked(plan: &LogicalPlan, problems: &mut Problems) {
 fn keys_have_event_time(node: &DeduplicateNode) -> bool {
     let marks = marks(&node.input);
     let index = |key| node.input.schema().index_of_column(key).ok();
-    node.within_watermark || node.keys.iter().filter_map(index).any(|index| marks.get(index) == Some(&true))
+    node.within_watermark
+        || node
+            .keys
+            .iter()
+            .filter_map(index)
+            .any(|index| marks.get(index) == Some(&true))
 }

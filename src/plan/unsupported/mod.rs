@@ -35,14 +35,19 @@ pub(super) struct Problems(Vec<Problem>);
 
 impl Problems {
     fn add(&mut self, condition: &'static str, text: impl Into<String>) {
-        let problem = Problem { condition, text: text.into() };
+        let problem = Problem {
+            condition,
+            text: text.into(),
+        };
         if !self.0.contains(&problem) {
             self.0.push(problem);
         }
     }
 
     fn into_result(self) -> Result<()> {
-        let Some(first) = self.0.first() else { return Ok(()) };
+        let Some(first) = self.0.first() else {
+            return Ok(());
+        };
         let texts: Vec<&str> = self.0.iter().map(|problem| problem.text.as_str()).collect();
         Err(WeirError::plan(texts.join("; ")).with_condition(first.condition))
     }
@@ -62,7 +67,9 @@ pub(super) fn check(plan: &LogicalPlan, mode: OutputMode) -> Result<()> {
     subqueries(plan, &mut problems);
     problems.into_result()?;
     let mut problems = Problems::default();
-    subtree(plan).into_iter().for_each(|node| not_yet::check(node, &mut problems));
+    subtree(plan)
+        .into_iter()
+        .for_each(|node| not_yet::check(node, &mut problems));
     problems.into_result()
 }
 
@@ -107,5 +114,8 @@ fn is_aggregation(node: &LogicalPlan) -> bool {
 
 /// The streaming aggregations of a plan, the one nearest to the sink first.
 fn aggregations(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
-    subtree(plan).into_iter().filter(|node| is_aggregation(node)).collect()
+    subtree(plan)
+        .into_iter()
+        .filter(|node| is_aggregation(node))
+        .collect()
 }

@@ -20,7 +20,9 @@ pub(super) fn check(node: &LogicalPlan, problems: &mut Problems) {
         LogicalPlan::Limit(_) => "LIMIT",
         LogicalPlan::Sort(_) => "sorting",
         LogicalPlan::Window(_) => "a window function",
-        LogicalPlan::Join(join) if is_streaming(&join.left) && is_streaming(&join.right) => "a join of two streams",
+        LogicalPlan::Join(join) if is_streaming(&join.left) && is_streaming(&join.right) => {
+            "a join of two streams"
+        }
         LogicalPlan::Join(_) => "a join of a stream with a bounded table",
         other if DeduplicateNode::of(other).is_some() => "deduplication",
         other => return subquery(other, problems),

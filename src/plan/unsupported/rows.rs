@@ -13,7 +13,12 @@ use crate::plan::nodes::{DeduplicateNode, WatermarkNode};
 use crate::types::type_name;
 
 /// Checks one node of the plan of a query.
-pub(super) fn check(node: &LogicalPlan, plan: &LogicalPlan, mode: OutputMode, problems: &mut Problems) {
+pub(super) fn check(
+    node: &LogicalPlan,
+    plan: &LogicalPlan,
+    mode: OutputMode,
+    problems: &mut Problems,
+) {
     if !is_streaming(node) {
         return;
     }
@@ -54,7 +59,9 @@ fn watermark(node: &WatermarkNode, problems: &mut Problems) {
     let allowed = |data_type: &DataType| matches!(data_type, DataType::Timestamp(_, Some(_)));
     if let Ok(field) = field {
         let is_time = match field.data_type() {
-            DataType::Struct(fields) => fields.find("end").is_some_and(|(_, end)| allowed(end.data_type())),
+            DataType::Struct(fields) => fields
+                .find("end")
+                .is_some_and(|(_, end)| allowed(end.data_type())),
             other => allowed(other),
         };
         if !is_time {
@@ -67,19 +74,39 @@ fn watermark(node: &WatermarkNode, problems: &mut Problems) {
         }
     }
     if node.delay_ms < 0 {
-        problems.add(OPERATION, format!("the watermark's delay of {} ms is negative, allowed: 0 or more", node.delay_ms));
+        problems.add(
+            OPERATION,
+            format!(
+                "the watermark's delay of {} ms is negative, allowed: 0 or more",
+                node.delay_ms
+            ),
+        );
     }
-    if subtree(&node.input).into_iter().any(|below| WatermarkNode::of(below).is_some()) {
-        let message = format!("the watermark on '{}' redefines one below it: a stream has one watermark", node.column.name);
+    if subtree(&node.input)
+        .into_iter()
+        .any(|below| WatermarkNode::of(below).is_some())
+    {
+        let message = format!(
+            "the watermark on '{}' redefines one below it: a stream has one watermark",
+            node.column.name
+        );
         problems.add(OPERATION, message);
     }
 }
 
-fn deduplicate(node: &DeduplicateNode, plan: &LogicalPlan, mode: OutputMode, problems: &mut Problems) {
+fn deduplicate(
+    node: &DeduplicateNode,
+    plan: &LogicalPlan,
+    mode: OutputMode,
+    problems: &mut Problems,
+) {
     for key in &node.keys {
         let field = node.input.schema().field_from_column(key);
         if field.is_ok_and(|field| has_map(field.data_type())) {
-            let message = format!("the key '{}' of a deduplication is or holds a map, which cannot be compared", key.name);
+            let message = format!(
+                "the key '{}' of a deduplication is or holds a map, which cannot be compared",
+                key.name
+            );
             problems.add("UNSUPPORTED_FEATURE.SET_OPERATION_ON_MAP_TYPE", message);
         }
     }
@@ -88,10 +115,16 @@ fn deduplicate(node: &DeduplicateNode, plan: &LogicalPlan, mode: OutputMode, pro
     }
     let marked = marks(&node.input).into_iter().filter(|mark| *mark).count();
     if node.within_watermark && marked == 0 {
-        problems.add(OPERATION, "dropDuplicatesWithinWatermark needs a watermark below it: call withWatermark first");
+        problems.add(
+            OPERATION,
+            "dropDuplicatesWithinWatermark needs a watermark below it: call withWatermark first",
+        );
     }
     if marked > 1 {
-        problems.add("MULTIPLE_EVENT_TIME_COLUMNS", "more than one event-time column goes into a deduplication: select one of them");
+        problems.add(
+            "MULTIPLE_EVENT_TIME_COLUMNS",
+            "more than one event-time column goes into a deduplication: select one of them",
+        );
     }
 }
 
@@ -111,7 +144,10 @@ fn functions(node: &LogicalPlan, problems: &mut Problems) {
             if let Expr::ScalarFunction(call) = expr
                 && call.func.name() == "monotonically_increasing_id"
             {
-                problems.add(OPERATION, "monotonically_increasing_id() is not supported on streams");
+                problems.add(
+                    OPERATION,
+                    "monotonically_increasing_id() is not supported on streams",
+                );
             }
             Ok(TreeNodeRecursion::Continue)
         })
