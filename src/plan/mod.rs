@@ -1,0 +1,112 @@
+//! From a logical plan to a topology: one file per kind of node.
+//!
+//! The plan comes analysed (Spark's types, nothing folded or moved). It is checked against what streams cannot do, columns nobody
+//! reads are pruned, and every node becomes one operator; the runtime fuses neighbours into one chain. Ids of nodes follow
+//! from the shape of the plan: `source-0` is the first source met from the left, `filter-1` the second filter, so that a plan
+//! written again gets its old ids.
+
+mod equality;
+mod error;
+mod event_time;
+mod explode;
+mod filter;
+mod leaf;
+mod nodes;
+mod project;
+mod prune;
+mod repartition;
+mod source;
+#[cfg(test)]
+mod tests;
+mod time_bound;
+mod union;
+pub(crate) mod unsupported;
+mod watermark;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::prelude::SessionContext;
+use weir_operators::Expression;
+use weir_runtime::{OutputMode, Result, Sink, Stream, Topology, TopologyBuilder, WeirError};
+
+pub(crate) use error::{data_error, plan_error};
+pub(crate) use leaf::{StreamLeaf, is_streaming, touches_stream};
+pub(crate) use nodes::{DeduplicateNode, WatermarkNode};
+
+use crate::sql::Generate;
+
+/// The topology of an analysed plan that ends in `sink`.
+///
+/// # Errors
+/// Everything that streams cannot do, all at once; expressions that cannot be executed; sources that cannot be made.
+pub(crate) fn plan_stream(
+    context: &SessionContext,
+    plan: &LogicalPlan,
+    sink: Arc<dyn Sink>,
+    mode: OutputMode,
+) -> Result<Topology> {
+    unsupported::check(plan, mode)?;
+    let plan = prune::prune(plan.clone(), &context.state())?;
+    let sources = source::Sources::of(&plan);
+    let mut planner = Planner {
+        context,
+        builder: Topology::builder(),
+        ids: BTreeMap::new(),
+        sources,
+    };
+    planner.builder.output_mode(mode);
+    let stream = planner.node(&plan)?;
+    planner.builder.sink("sink", stream, sink);
+    planner.builder.build()
+}
+
+/// A topology under construction.
+struct Planner<'a> {
+    context: &'a SessionContext,
+    builder: TopologyBuilder,
+    /// Next number of each kind of node.
+    ids: BTreeMap<&'static str, usize>,
+    sources: source::Sources,
+}
+
+impl Planner<'_> {
+    fn node(&mut self, plan: &LogicalPlan) -> Result<Stream> {
+        match plan {
+            LogicalPlan::TableScan(scan) => self.source(scan),
+            LogicalPlan::SubqueryAlias(alias) => self.node(&alias.input),
+            LogicalPlan::Projection(projection) => self.project(projection),
+            LogicalPlan::Filter(filter) => self.filter(filter),
+            LogicalPlan::Union(union) => self.union(union),
+            LogicalPlan::Repartition(repartition) => self.repartition(repartition),
+            other => {
+                if let Some(generate) = Generate::of(other) {
+                    self.explode(generate)
+                } else if let Some(watermark) = WatermarkNode::of(other) {
+                    self.watermark(watermark)
+                } else {
+                    Err(WeirError::internal(format!(
+                        "no operator for the plan node {}",
+                        other.display()
+                    )))
+                }
+            }
+        }
+    }
+
+    /// The next id of this kind.
+    fn id(&mut self, kind: &'static str) -> String {
+        let next = self.ids.entry(kind).or_default();
+        let id = format!("{kind}-{next}");
+        *next += 1;
+        id
+    }
+
+    /// The executable form of an expression over rows of `schema`.
+    fn expression(&self, expr: &Expr, schema: &DFSchema) -> Result<Expression> {
+        let physical = crate::sql::physical(self.context, expr, schema).map_err(plan_error)?;
+        Ok(Expression::new(physical, data_error))
+    }
+}

@@ -1,0 +1,159 @@
+//! Refusals that concern aggregations: which output mode they allow, what they may group by, what may stand above them.
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan};
+use weir_runtime::OutputMode;
+
+use super::{MODE, OPERATION, Problems, aggregations, subtree};
+use crate::functions::windows::WindowSpec;
+use crate::plan::event_time::{carries, marks};
+use crate::plan::leaf::is_streaming;
+use crate::plan::nodes::DeduplicateNode;
+
+/// Checks the aggregations of a plan.
+pub(super) fn check(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problems) {
+    let found = aggregations(plan);
+    match (found.first(), mode) {
+        (None, OutputMode::Complete) => {
+            problems.add(MODE, "output mode complete needs an aggregation: without one the result is all rows of the stream");
+        }
+        (Some(top), OutputMode::Append) if !groups_by_event_time(top) => problems.add(
+            MODE,
+            "output mode append needs a watermark on what the last aggregation groups by: without one no group is ever final",
+        ),
+        (Some(top), OutputMode::Update) if groups_by_session(top) => {
+            problems.add(MODE, "session windows are not supported in output mode update: use append or complete");
+        }
+        _ => {}
+    }
+    if mode != OutputMode::Append {
+        stacked(plan, problems);
+    }
+    for node in found {
+        if let LogicalPlan::Aggregate(aggregate) = node {
+            self::aggregate(aggregate, problems);
+        }
+    }
+}
+
+fn groups_by_event_time(node: &LogicalPlan) -> bool {
+    match node {
+        LogicalPlan::Aggregate(aggregate) => aggregate
+            .group_expr
+            .iter()
+            .any(|expr| carries(expr, &aggregate.input)),
+        other => marks(other).contains(&true),
+    }
+}
+
+fn session_of(aggregate: &Aggregate) -> bool {
+    let is_session = |expr: &Expr| matches!(WindowSpec::of(expr), Some(WindowSpec::Session { .. }));
+    aggregate.group_expr.iter().any(is_session)
+}
+
+fn groups_by_session(node: &LogicalPlan) -> bool {
+    matches!(node, LogicalPlan::Aggregate(aggregate) if session_of(aggregate))
+}
+
+/// Rules of one aggregation, whatever the output mode.
+fn aggregate(node: &Aggregate, problems: &mut Problems) {
+    if session_of(node) && node.group_expr.len() < 2 {
+        problems.add(
+            OPERATION,
+            "a session window needs at least one more grouping key beside it",
+        );
+    }
+    let marked = node
+        .group_expr
+        .iter()
+        .filter(|expr| carries(expr, &node.input))
+        .count();
+    if marked > 1 {
+        problems.add(
+            "MULTIPLE_EVENT_TIME_COLUMNS",
+            "more than one event-time column goes into an aggregation: group by one of them",
+        );
+    }
+    if node
+        .group_expr
+        .iter()
+        .any(|expr| matches!(expr, Expr::GroupingSet(GroupingSet::GroupingSets(_))))
+    {
+        problems.add(
+            OPERATION,
+            "GROUPING SETS are not supported on streams: use rollup or cube, or several queries",
+        );
+    }
+    distinct(node, problems);
+    windows(node, problems);
+}
+
+fn distinct(node: &Aggregate, problems: &mut Problems) {
+    for expr in &node.aggr_expr {
+        // The visitor returns no errors.
+        let _visited = expr.apply(|expr| {
+            if let Expr::AggregateFunction(call) = expr
+                && call.params.distinct
+            {
+                let text = format!("distinct aggregates ({expr}) are not supported on streams: use approx_count_distinct");
+                problems.add(OPERATION, text);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+    }
+}
+
+fn windows(node: &Aggregate, problems: &mut Problems) {
+    let mut found: Vec<WindowSpec> = Vec::new();
+    for expr in node.group_expr.iter().chain(&node.aggr_expr) {
+        // The visitor returns no errors.
+        let _visited = expr.apply(|expr| {
+            if let Some(window) = WindowSpec::of(expr)
+                && !found.contains(&window)
+            {
+                found.push(window);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+    }
+    if found.len() > 1 {
+        problems.add(OPERATION, "only one time window is allowed in one query");
+    }
+}
+
+/// Outside append a result of an aggregation still changes, so nothing with state may stand above it.
+fn stacked(plan: &LogicalPlan, problems: &mut Problems) {
+    for node in subtree(plan) {
+        let what = match node {
+            LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) => "an aggregation",
+            LogicalPlan::Join(join) if is_streaming(&join.left) && is_streaming(&join.right) => {
+                "a join of streams"
+            }
+            other if DeduplicateNode::of(other).is_some_and(keys_have_event_time) => {
+                "a deduplication"
+            }
+            _ => continue,
+        };
+        if node
+            .inputs()
+            .into_iter()
+            .any(|input| !aggregations(input).is_empty())
+        {
+            problems.add(
+                OPERATION,
+                format!("{what} above an aggregation of a stream needs output mode append"),
+            );
+        }
+    }
+}
+
+fn keys_have_event_time(node: &DeduplicateNode) -> bool {
+    let marks = marks(&node.input);
+    let index = |key| node.input.schema().index_of_column(key).ok();
+    node.within_watermark
+        || node
+            .keys
+            .iter()
+            .filter_map(index)
+            .any(|index| marks.get(index) == Some(&true))
+}

@@ -1,0 +1,275 @@
+//! Settings of a session, by Spark's names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use weir_runtime::{QueryConfig, Result, WatermarkPolicy, WeirError};
+
+/// Zone in which local times are read and shown.
+pub(crate) const TIME_ZONE: &str = "spark.sql.session.timeZone";
+/// Directory under which queries without a checkpoint location of their own get one.
+pub(crate) const CHECKPOINT: &str = "spark.sql.streaming.checkpointLocation";
+/// Whether a query that ends by itself shows a progress bar.
+pub(crate) const PROGRESS_BAR: &str = "weir.progressBar";
+
+/// One known setting.
+struct Setting {
+    key: &'static str,
+    default: Option<&'static str>,
+    allowed: &'static str,
+    valid: fn(&str) -> bool,
+}
+
+const SETTINGS: &[Setting] = &[
+    Setting {
+        key: TIME_ZONE,
+        default: Some("UTC"),
+        allowed: "a zone such as Europe/Rome or +02:00",
+        valid: is_zone,
+    },
+    Setting {
+        key: CHECKPOINT,
+        default: None,
+        allowed: "a path or URL",
+        valid: |text| !text.trim().is_empty(),
+    },
+    Setting {
+        key: "spark.sql.streaming.pollingDelay",
+        default: Some("10ms"),
+        allowed: "a time such as 10ms or 2s",
+        valid: is_time,
+    },
+    Setting {
+        key: "spark.sql.streaming.minBatchesToRetain",
+        default: Some("100"),
+        allowed: "a number from 1",
+        valid: is_positive,
+    },
+    Setting {
+        key: "spark.sql.streaming.noDataProgressEventInterval",
+        default: Some("10s"),
+        allowed: "a time such as 10s",
+        valid: is_time,
+    },
+    Setting {
+        key: "spark.sql.streaming.numRecentProgressUpdates",
+        default: Some("100"),
+        allowed: "a number from 1",
+        valid: is_positive,
+    },
+    Setting {
+        key: "spark.sql.streaming.multipleWatermarkPolicy",
+        default: Some("min"),
+        allowed: "min, max",
+        valid: |text| policy(text).is_some(),
+    },
+    Setting {
+        key: "spark.sql.streaming.noDataMicroBatches.enabled",
+        default: Some("true"),
+        allowed: "true, false",
+        valid: is_flag,
+    },
+    Setting {
+        key: "spark.sql.streaming.unsupportedOperationCheck",
+        default: Some("true"),
+        allowed: "true",
+        valid: |text| flag(text) == Some(true),
+    },
+    Setting {
+        key: "spark.sql.ansi.enabled",
+        default: Some("true"),
+        allowed: "true",
+        valid: |text| flag(text) == Some(true),
+    },
+    Setting {
+        key: PROGRESS_BAR,
+        default: Some("true"),
+        allowed: "true, false",
+        valid: is_flag,
+    },
+];
+
+/// The settings of a session. Known ones are checked when they are set; unknown ones are kept, with a warning each.
+#[derive(Debug, Default)]
+pub(crate) struct Conf {
+    values: Mutex<BTreeMap<String, String>>,
+    warned: Mutex<BTreeSet<String>>,
+}
+
+impl Conf {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The value of a setting, or its default.
+    pub(crate) fn get(&self, key: &str) -> Option<String> {
+        let known = setting(key);
+        let key = known.map_or(key, |setting| setting.key);
+        let value = self.lock().get(key).cloned();
+        value.or_else(|| known.and_then(|setting| setting.default).map(str::to_owned))
+    }
+
+    /// Sets a value.
+    ///
+    /// # Errors
+    /// If the setting is known and the value is not allowed.
+    pub(crate) fn set(&self, key: &str, value: &str) -> Result<()> {
+        let known = setting(key);
+        if let Some(setting) = known
+            && !(setting.valid)(value)
+        {
+            return Err(WeirError::config(format!(
+                "setting '{key}' has the value '{value}', allowed: {}",
+                setting.allowed
+            )));
+        }
+        if known.is_none()
+            && self
+                .warned
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(key.to_owned())
+        {
+            tracing::warn!(key, "unknown setting: it is kept and has no effect");
+        }
+        self.lock().insert(
+            known.map_or(key, |setting| setting.key).to_owned(),
+            value.to_owned(),
+        );
+        Ok(())
+    }
+
+    /// Whether a flag is on.
+    pub(crate) fn is_on(&self, key: &str) -> bool {
+        self.get(key).as_deref().and_then(flag).unwrap_or(false)
+    }
+
+    /// The configuration of a query under these settings.
+    pub(crate) fn query_config(&self) -> QueryConfig {
+        let defaults = QueryConfig::default();
+        let text = |name: &str| {
+            self.get(&format!("spark.sql.streaming.{name}"))
+                .unwrap_or_default()
+        };
+        let duration = |name: &str, default| time(&text(name)).unwrap_or(default);
+        let number = |name: &str| text(name).trim().parse::<u64>().ok();
+        let zone = self.get(TIME_ZONE).unwrap_or_default();
+        QueryConfig {
+            polling_delay: duration("pollingDelay", defaults.polling_delay),
+            no_data_progress_interval: duration(
+                "noDataProgressEventInterval",
+                defaults.no_data_progress_interval,
+            ),
+            min_epochs_to_retain: number("minBatchesToRetain")
+                .unwrap_or(defaults.min_epochs_to_retain),
+            recent_progress: number("numRecentProgressUpdates")
+                .and_then(|records| usize::try_from(records).ok())
+                .unwrap_or(defaults.recent_progress),
+            watermark_policy: policy(&text("multipleWatermarkPolicy")).unwrap_or_default(),
+            frozen: BTreeMap::from([(TIME_ZONE.to_owned(), zone)]),
+            ..defaults
+        }
+    }
+}
+
+fn setting(key: &str) -> Option<&'static Setting> {
+    SETTINGS
+        .iter()
+        .find(|setting| setting.key.eq_ignore_ascii_case(key))
+}
+
+fn flag(text: &str) -> Option<bool> {
+    text.trim().to_ascii_lowercase().parse().ok()
+}
+
+fn is_flag(text: &str) -> bool {
+    flag(text).is_some()
+}
+
+fn is_positive(text: &str) -> bool {
+    text.trim().parse::<u64>().is_ok_and(|number| number > 0)
+}
+
+fn is_zone(text: &str) -> bool {
+    matches!(text, "Z" | "GMT") || text.parse::<arrow::array::timezone::Tz>().is_ok()
+}
+
+fn is_time(text: &str) -> bool {
+    time(text).is_some()
+}
+
+fn policy(text: &str) -> Option<WatermarkPolicy> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "min" => Some(WatermarkPolicy::Min),
+        "max" => Some(WatermarkPolicy::Max),
+        _ => None,
+    }
+}
+
+/// Spark's time text: a whole number of milliseconds, or one with a unit (`us`, `ms`, `s`, `m`, `min`, `h`, `d`).
+fn time(text: &str) -> Option<Duration> {
+    let text = text.trim().to_ascii_lowercase();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let micros: u64 = match text[digits..].trim() {
+        "us" => 1,
+        "" | "ms" => 1_000,
+        "s" => 1_000_000,
+        "m" | "min" => 60_000_000,
+        "h" => 3_600_000_000,
+        "d" => 86_400_000_000,
+        _ => return None,
+    };
+    number.checked_mul(micros).map(Duration::from_micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_have_sparks_defaults_and_any_letter_case() {
+        let conf = Conf::default();
+        assert_eq!(
+            conf.get("spark.sql.session.timezone").as_deref(),
+            Some("UTC")
+        );
+        conf.set("SPARK.SQL.STREAMING.MINBATCHESTORETAIN", "7")
+            .expect("allowed");
+        assert_eq!(conf.query_config().min_epochs_to_retain, 7);
+        assert_eq!(conf.get("spark.nobody"), None);
+    }
+
+    #[test]
+    fn values_that_are_not_allowed_are_refused_and_unknown_settings_are_kept() {
+        let conf = Conf::default();
+        for (key, value) in [
+            (TIME_ZONE, "Mars/Base"),
+            ("spark.sql.streaming.pollingDelay", "soon"),
+            (PROGRESS_BAR, "perhaps"),
+        ] {
+            let error = conf.set(key, value).expect_err("refused").to_string();
+            assert!(error.contains(key) && error.contains("allowed"), "{error}");
+        }
+        conf.set("spark.executor.memory", "2g").expect("kept");
+        assert_eq!(conf.get("spark.executor.memory").as_deref(), Some("2g"));
+    }
+
+    #[test]
+    fn times_are_milliseconds_or_have_a_unit() {
+        let millis = |text| time(text).map(|time| time.as_millis());
+        assert_eq!(
+            [
+                millis("10"),
+                millis("10ms"),
+                millis("2 s"),
+                millis("1min"),
+                millis("x")
+            ],
+            [Some(10), Some(10), Some(2000), Some(60_000), None]
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! From a writer to a running query.
+
+use std::sync::Arc;
+
+use weir_runtime::{QueryConfig, Result, Sink, Topology, WeirError};
+
+use super::sinks::Wanted;
+use super::{DataStreamWriter, checkpoint, progress_bar};
+use crate::plan::{is_streaming, plan_stream, unsupported};
+use crate::session::PROGRESS_BAR;
+use crate::streams::{Plans, StreamingQuery};
+
+pub(super) async fn start(mut writer: DataStreamWriter) -> Result<StreamingQuery> {
+    if let Some(problem) = writer.problem.take() {
+        return Err(problem);
+    }
+    let frame = writer.frame.clone();
+    let (session, plan) = (frame.session(), frame.plan());
+    if !is_streaming(plan) {
+        unsupported::check_subqueries(plan)?;
+        let message = "write_stream can be used with streams only: this frame is bounded";
+        return Err(WeirError::plan(message).with_condition("WRITE_STREAM_NOT_ALLOWED"));
+    }
+    if let Some(name) = writer.options.take("queryName") {
+        writer.name = Some(name);
+    }
+    let location = checkpoint::location(session, &mut writer.options, writer.name.as_deref())?;
+    let starting = session.streams().claim(
+        writer.name.clone(),
+        location.as_deref().map(checkpoint::normal),
+    )?;
+    let sink = sink(&writer)?;
+    let topology = plan_stream(session.context(), plan, sink, writer.mode)?;
+    let config = config(&writer, location);
+    let plans = plans(&frame.explain(), &topology);
+    let handle = weir_runtime::StreamingQuery::start(topology, config).await?;
+    let query = StreamingQuery::new(handle, plans);
+    starting.started(&query);
+    if writer.trigger.is_bounded() && session.settings().is_on(PROGRESS_BAR) {
+        progress_bar::show(&query);
+    }
+    Ok(query)
+}
+
+fn sink(writer: &DataStreamWriter) -> Result<Arc<dyn Sink>> {
+    let frame = &writer.frame;
+    if let Some(sink) = &writer.sink {
+        let unused = writer
+            .options
+            .texts()
+            .keys()
+            .next()
+            .cloned()
+            .or_else(|| writer.format.clone());
+        return match unused {
+            Some(unused) => Err(WeirError::config(format!(
+                "'{unused}' has no meaning for {}, a sink made in code",
+                sink.description()
+            ))),
+            None => Ok(Arc::clone(sink)),
+        };
+    }
+    let wanted = Wanted {
+        session: frame.session(),
+        format: writer.format.as_deref(),
+        partition_by: &writer.partition_by,
+        name: writer.name.as_deref(),
+        mode: writer.mode,
+        columns: frame.schema(),
+    };
+    wanted.sink(writer.options.clone())
+}
+
+fn config(writer: &DataStreamWriter, location: Option<String>) -> QueryConfig {
+    let session = writer.frame.session();
+    let own = session.settings().query_config();
+    let engine = writer.config.clone();
+    let mut config = match engine {
+        Some(engine) => QueryConfig {
+            watermark_policy: own.watermark_policy,
+            min_epochs_to_retain: own.min_epochs_to_retain,
+            polling_delay: own.polling_delay,
+            no_data_progress_interval: own.no_data_progress_interval,
+            recent_progress: own.recent_progress,
+            frozen: own.frozen,
+            ..engine
+        },
+        None => QueryConfig {
+            parallelism: session.parallelism(),
+            ..own
+        },
+    };
+    config.name.clone_from(&writer.name);
+    config.trigger = writer.trigger;
+    config.checkpoint = location;
+    config.listeners.push(session.streams().fan_out());
+    config
+}
+
+fn plans(logical: &str, topology: &Topology) -> Plans {
+    Plans {
+        logical: logical.to_owned(),
+        topology: topology.explain(),
+        mermaid: topology.to_mermaid(),
+        dot: topology.to_dot(),
+    }
+}
