@@ -182,6 +182,10 @@ impl Rewriter<'_> {
         Ok(())
     }
 
+    #[allow(
+        clippy::too_many_lines,
+        reason = "one arm for each kind of expression that Spark reads in its own way"
+    )]
     fn expr(&mut self, expr: &mut Expr) -> Result<()> {
         let planned = match expr {
             Expr::Value(v) => literal(v),
