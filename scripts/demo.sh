@@ -3,4 +3,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
-exec cargo run --workspace --example purchases -- "$@"
+exec cargo run --example purchases -- "$@"

@@ -3,7 +3,6 @@
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use futures::FutureExt;
 use weir_runtime::{Result, WeirError};
 
 use crate::plan::plan_error;
@@ -154,9 +153,5 @@ pub(crate) fn column(plan: &LogicalPlan, name: &str) -> Result<Column> {
 
 /// Spark's types and rewrites over a plan built by hand.
 pub(crate) fn analyzed(session: &Session, plan: LogicalPlan) -> Result<LogicalPlan> {
-    // The analysis looks nothing up, so it is done at its first poll.
-    let analysis = crate::sql::analyze(session.context(), plan).now_or_never();
-    analysis
-        .ok_or_else(|| WeirError::internal("the analysis of a plan had to wait"))?
-        .map_err(plan_error)
+    crate::sql::analyze(session.context(), plan).map_err(plan_error)
 }

@@ -50,7 +50,7 @@ impl Aligner {
     /// # Errors
     /// If it is not of the epoch that is open: a barrier was overtaken.
     pub fn batch(&self, input: usize, epoch: Epoch) -> Result<()> {
-        let open = self.last.map_or(true, |last| epoch > last)
+        let open = self.last.is_none_or(|last| epoch > last)
             && self.pending.is_none_or(|pending| epoch == pending);
         if self.is_blocked(input) || !open {
             return Err(WeirError::internal(format!(

@@ -372,7 +372,7 @@ impl Executor {
         else {
             return;
         };
-        if epoch.0 % PRUNE_EVERY != 0 {
+        if !epoch.0.is_multiple_of(PRUNE_EVERY) {
             return;
         }
         if let Err(error) = self.log.prune(Retention { min_epochs }).await {

@@ -2,7 +2,7 @@
 //! DataFrame layer emits is what a user can write by hand here.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::fmt::{Arguments, Write as _};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -343,8 +343,10 @@ impl Topology {
             } else {
                 format!(" <- {}", inputs.join(", "))
             };
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{}: {}{from}", node.uid, node.label());
+            line(
+                &mut text,
+                format_args!("{}: {}{from}", node.uid, node.label()),
+            );
         }
         text
     }
@@ -354,12 +356,11 @@ impl Topology {
         let mut text = String::from("flowchart LR\n");
         for (index, node) in self.nodes.iter().enumerate() {
             let label = format!("{}: {}", node.uid, node.label()).replace('"', "#quot;");
-            let _ = writeln!(text, "  n{index}[\"{label}\"]");
+            line(&mut text, format_args!("  n{index}[\"{label}\"]"));
             for input in &node.inputs {
-                let _ = writeln!(
-                    text,
-                    "  n{} -->|{}| n{index}",
-                    input.node, input.partitioning
+                line(
+                    &mut text,
+                    format_args!("  n{} -->|{}| n{index}", input.node, input.partitioning),
                 );
             }
         }
@@ -370,17 +371,16 @@ impl Topology {
     pub fn to_dot(&self) -> String {
         let mut text = String::from("digraph topology {\n  rankdir=LR;\n");
         for (index, node) in self.nodes.iter().enumerate() {
-            let _ = writeln!(
-                text,
-                "  n{index} [shape=box, label={:?}];",
-                format!("{}: {}", node.uid, node.label())
+            let label = format!("{}: {}", node.uid, node.label());
+            line(
+                &mut text,
+                format_args!("  n{index} [shape=box, label={label:?}];"),
             );
             for input in &node.inputs {
-                let _ = writeln!(
-                    text,
-                    "  n{} -> n{index} [label={:?}];",
-                    input.node,
-                    input.partitioning.to_string()
+                let (from, label) = (input.node, input.partitioning.to_string());
+                line(
+                    &mut text,
+                    format_args!("  n{from} -> n{index} [label={label:?}];"),
                 );
             }
         }
@@ -410,4 +410,9 @@ impl Node {
             NodeKind::Sink(sink) => format!("{}, {}", sink.description(), sink.delivery()),
         }
     }
+}
+
+/// Appends a line.
+fn line(text: &mut String, arguments: Arguments<'_>) {
+    writeln!(text, "{arguments}").expect("invariant: writing to a String cannot fail");
 }

@@ -47,7 +47,7 @@ pub fn parse_interval_ms(text: &str) -> std::result::Result<i64, String> {
     let lower = text.trim().to_ascii_lowercase();
     let body = lower.strip_prefix("interval ").unwrap_or(&lower);
     let words: Vec<&str> = body.split_whitespace().collect();
-    if words.is_empty() || words.len() % 2 != 0 {
+    if words.is_empty() || !words.len().is_multiple_of(2) {
         return Err(ALLOWED.to_owned());
     }
     let mut total_us: i64 = 0;

@@ -35,6 +35,12 @@ fn is_lossless(from: &DataType, to: &DataType) -> bool {
             }
             None => false,
         },
+        (DataType::UInt8 | DataType::UInt16, DataType::Int32) => true,
+        (DataType::UInt32 | DataType::UInt64, DataType::Int64) => true,
+        (DataType::BinaryView | DataType::LargeBinary, DataType::Binary) => true,
+        (DataType::Timestamp(a, _), DataType::Timestamp(TimeUnit::Microsecond, _)) => {
+            *a != TimeUnit::Microsecond
+        }
         (a, b) => is_text(a) && is_text(b),
     }
 }
@@ -44,7 +50,7 @@ fn castable(from: &DataType, to: &DataType) -> bool {
     use DataType::{Binary, Boolean, Date32, Duration, Interval, List, Map, Struct, Timestamp};
     match (from, to) {
         (a, b) if a == b => true,
-        (DataType::Null, _) => true,
+        (a, b) if is_lossless(a, b) => true,
         (_, b) if is_text(b) => true,
         (a, b) if is_text(a) => !matches!(b, List(_) | Map(_, _) | Struct(_)),
         (a, b) if is_number(a) && is_number(b) => true,
@@ -312,7 +318,7 @@ fn from_double(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {
             whole(v, -2_147_483_648.0, 2_147_483_648.0)?.try_into().ok()
         }),
         DataType::Int64 => t.numbers::<Float64Type, Int64Type>(array, |v| {
-            whole(v, -9.223_372_036_854_775_8e18, 9.223_372_036_854_775_8e18)
+            whole(v, i64::MIN as f64, i64::MAX as f64)
         }),
         DataType::Float32 => t.numbers::<Float64Type, Float32Type>(array, |v| Some(v as f32)),
         DataType::Decimal128(p, s) => t.numbers::<Float64Type, Decimal128Type>(array, |v| {

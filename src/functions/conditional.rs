@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::{BinaryExpr, Case, ColumnarValue, Expr, Operator, lit};
+use datafusion::logical_expr::{Case, ColumnarValue, Expr, Operator, lit};
 
 use super::coerce::{cast_from, common_type, is_float};
 use super::error::SparkError;
@@ -217,13 +217,4 @@ fn raise(call: &Call<'_>) -> Result<ColumnarValue> {
             a[0].as_string::<i32>().value(0),
         )),
     })
-}
-
-/// `left AND right` of planned conditions.
-pub(super) fn both(left: Expr, right: Expr) -> Expr {
-    Expr::BinaryExpr(BinaryExpr::new(
-        Box::new(left),
-        Operator::And,
-        Box::new(right),
-    ))
 }

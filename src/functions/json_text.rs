@@ -108,7 +108,7 @@ impl<'a> Column<'a> {
     /// Converts every value that is not null; `None` marks the row as bad.
     fn each<T>(&self, bad: &mut [bool], f: impl Fn(&'a str) -> Option<T>) -> Vec<Option<T>> {
         let convert = |(v, row): (&Option<&'a str>, &usize)| {
-            let out = v.filter(|v| *v != "null").map(|v| f(v))?;
+            let out = v.filter(|v| *v != "null").map(&f)?;
             bad[*row] |= out.is_none();
             out
         };

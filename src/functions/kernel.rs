@@ -28,11 +28,6 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Argument `i` as an array of `rows` values.
-    pub(crate) fn array(&self, i: usize) -> Result<ArrayRef> {
-        self.args[i].to_array(self.rows)
-    }
-
     /// All arguments as arrays, and whether the result may be cut back to a scalar.
     pub(crate) fn arrays(&self) -> Result<(Vec<ArrayRef>, bool)> {
         let scalar = !self.args.is_empty()

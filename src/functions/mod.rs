@@ -37,9 +37,9 @@ pub mod windows;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, ExprSchema, Result, plan_err};
-use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, expr::ScalarFunction};
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable, ScalarUDF, expr::ScalarFunction};
 use datafusion::scalar::ScalarValue;
 
 pub use error::SparkError;
@@ -155,7 +155,26 @@ fn call_library(name: &str, args: Vec<Expr>, library: &Library, schema: &DFSchem
     let Some(udf) = library.get(name) else {
         return plan_err!("the function library has no `{name}`");
     };
-    operators::library_call(ScalarFunction::new_udf(Arc::clone(udf), args), schema)
+    let call = operators::library_call(ScalarFunction::new_udf(Arc::clone(udf), args), schema)?;
+    let returns = call.get_type(schema as &dyn ExprSchema)?;
+    Ok(match spark_type(&returns) {
+        Some(t) => Expr::Cast(Cast::new(Box::new(call), t)),
+        None => call,
+    })
+}
+
+/// The type for results in layouts and widths that Spark does not have.
+fn spark_type(t: &DataType) -> Option<DataType> {
+    match t {
+        DataType::Utf8View | DataType::LargeUtf8 => Some(DataType::Utf8),
+        DataType::BinaryView | DataType::LargeBinary => Some(DataType::Binary),
+        DataType::UInt8 | DataType::UInt16 => Some(DataType::Int32),
+        DataType::UInt32 | DataType::UInt64 => Some(DataType::Int64),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => None,
+        DataType::Timestamp(_, Some(_)) => Some(coerce::timestamp()),
+        DataType::Timestamp(_, None) => Some(coerce::timestamp_ntz()),
+        _ => None,
+    }
 }
 
 /// All functions that are not plain library calls, by lower-case name.

@@ -7,7 +7,6 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::Aggregate;
-use datafusion::optimizer::AnalyzerRule;
 use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction, WindowFunctionDefinition};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
@@ -15,6 +14,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, Union,
 };
+use datafusion::optimizer::AnalyzerRule;
 
 use super::generate::Generate;
 use crate::functions::coerce::{cast_from, cast_to, common_of};

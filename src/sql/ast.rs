@@ -10,10 +10,9 @@ use std::ops::ControlFlow;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, ExceptSelectItem, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, OrderByKind,
-    Query, Select, SelectItem, SetExpr, TrimWhereField, TypedString, UnaryOperator, Value,
-    ValueWithSpan, VisitMut, VisitorMut,
+    CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
+    LimitClause, ObjectName, OrderByKind, Query, Select, SelectItem, SetExpr, TrimWhereField,
+    TypedString, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
 use super::aggregate::aggregate;
@@ -25,6 +24,7 @@ use super::hooks::{
 use super::interval::interval_literal;
 use super::lateral::{Generator, Laterals};
 use super::names::column_name;
+use super::using::using_columns_first;
 use crate::functions::error::SparkError;
 
 /// Names of generators: they make rows.
@@ -63,7 +63,7 @@ impl Rewriter<'_> {
         if let GroupByExpr::Expressions(exprs, _) = &mut select.group_by {
             exprs.iter_mut().for_each(protect);
         }
-        using_columns_first(select);
+        using_columns_first(select)?;
         for item in &mut select.projection {
             let SelectItem::UnnamedExpr(expr) = item else {
                 continue;
@@ -182,6 +182,10 @@ impl Rewriter<'_> {
         Ok(())
     }
 
+    #[allow(
+        clippy::too_many_lines,
+        reason = "one arm for each kind of expression that Spark reads in its own way"
+    )]
     fn expr(&mut self, expr: &mut Expr) -> Result<()> {
         let planned = match expr {
             Expr::Value(v) => literal(v),
@@ -364,53 +368,6 @@ fn rename_higher_order(f: &mut Function) {
     let name = f.name.to_string().to_lowercase();
     if let Some((_, target)) = RENAMED.iter().find(|(spark, _)| lambda && *spark == name) {
         f.name = ObjectName::from(vec![Ident::new(*target)]);
-    }
-}
-
-/// `SELECT *` over `JOIN … USING (k)` shows `k` first and once.
-fn using_columns_first(select: &mut Select) {
-    let constraint = |j: &Join| match &j.join_operator {
-        JoinOperator::Join(c)
-        | JoinOperator::Inner(c)
-        | JoinOperator::Left(c)
-        | JoinOperator::LeftOuter(c) => Some(c.clone()),
-        _ => None,
-    };
-    let joins = select.from.iter().flat_map(|t| &t.joins);
-    let mut columns: Vec<Ident> = vec![];
-    for c in joins.filter_map(constraint) {
-        let JoinConstraint::Using(names) = c else {
-            continue;
-        };
-        for name in names {
-            if let Some(ident) = name
-                .0
-                .last()
-                .and_then(|p| p.as_ident())
-                .filter(|i| !columns.contains(*i))
-            {
-                columns.push(ident.clone());
-            }
-        }
-    }
-    let Some(at) = select
-        .projection
-        .iter()
-        .position(|i| matches!(i, SelectItem::Wildcard(_)))
-    else {
-        return;
-    };
-    if let (SelectItem::Wildcard(options), [first, rest @ ..]) =
-        (&mut select.projection[at], columns.as_slice())
-    {
-        options.opt_except = Some(ExceptSelectItem {
-            first_element: first.clone(),
-            additional_elements: rest.to_vec(),
-        });
-        let named = columns
-            .into_iter()
-            .map(|c| SelectItem::UnnamedExpr(Expr::Identifier(c)));
-        select.projection.splice(at..at, named);
     }
 }
 

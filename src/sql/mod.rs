@@ -21,6 +21,7 @@ mod names;
 mod provider;
 mod refusal;
 mod session;
+mod using;
 
 #[cfg(test)]
 mod tests;
@@ -44,7 +45,6 @@ use datafusion::sql::sqlparser::ast::{SelectItem, Statement};
 use datafusion::sql::sqlparser::parser::Parser;
 
 pub use generate::{Generate, Generator};
-pub use provider::INTERVAL_KEY;
 pub use session::{session_context, session_state};
 
 use crate::functions::error::SparkError;
@@ -216,13 +216,8 @@ fn expand_macros(ctx: &SessionContext, expr: Expr, schema: &DFSchema) -> Result<
 ///
 /// # Errors
 /// Types that Spark refuses, aggregates in a filter, inputs of a UNION that do not match.
-#[expect(
-    clippy::unused_async,
-    reason = "async so that rewrites may look tables up without breaking callers"
-)]
-pub async fn analyze(ctx: &SessionContext, plan: LogicalPlan) -> Result<LogicalPlan> {
-    let _ = ctx;
-    analyze::analyze_plan(plan)
+pub fn analyze(_ctx: &SessionContext, plan: LogicalPlan) -> Result<LogicalPlan> {
+    analyze::analyze_plan(plan).map_err(refusal::named)
 }
 
 /// What planning one statement needs of the session.

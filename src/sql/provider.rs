@@ -25,9 +25,6 @@ use crate::functions::error::SparkError;
 use crate::functions::{Library, operators, resolve};
 use crate::types;
 
-/// The field metadata key under which an interval literal keeps its Spark form, such as `DAY` or `DAY TO SECOND`.
-pub const INTERVAL_KEY: &str = "weir.interval";
-
 /// Plans hooks, operators and field access with Spark's types.
 #[derive(Debug)]
 pub(super) struct SparkPlanner {
@@ -145,7 +142,7 @@ fn interval(what: &str, detail: &str) -> Result<Expr> {
     let Some(value) = value else {
         return plan_err!("the interval {detail} is too long");
     };
-    let label = HashMap::from([(INTERVAL_KEY.to_owned(), label.to_owned())]);
+    let label = HashMap::from([(types::INTERVAL_FIELDS_KEY.to_owned(), label.to_owned())]);
     Ok(Expr::Literal(value, Some(FieldMetadata::from(label))))
 }
 

@@ -277,10 +277,24 @@ async fn window_groups_keep_their_marker_and_run_in_a_batch() -> Result<()> {
 }
 
 #[tokio::test]
+async fn joins_using_show_the_column_once_and_first() -> Result<()> {
+    let (columns, rows) =
+        answer("SELECT * FROM events JOIN (VALUES (1L, 'one')) AS d(v, label) USING (v)").await?;
+    let (shown, rest) = columns.split_at(9);
+    assert_eq!(
+        (shown, rest.ends_with("label STRING")),
+        ("v BIGINT,", true),
+        "{columns}"
+    );
+    assert_eq!(rows.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
 async fn analyze_twice_changes_nothing() -> Result<()> {
     let ctx = session();
     let plan = plan_query(&ctx, "SELECT k, CASE WHEN v > '1' THEN 1 ELSE 2.5 END AS c, x FROM events LATERAL VIEW explode(a) t AS x WHERE v IN (1, 2L)").await?;
-    let again = analyze(&ctx, plan.clone()).await?;
+    let again = analyze(&ctx, plan.clone())?;
     assert_eq!(
         plan.display_indent_schema().to_string(),
         again.display_indent_schema().to_string()
@@ -335,10 +349,7 @@ async fn expressions_run_over_batches() -> Result<()> {
         &[2, 3]
     );
     let built = physical(&ctx, &(col("v") * lit(i32::MAX)), &schema)?;
-    let error = built
-        .evaluate(&events)
-        .err()
-        .expect("2 * i32::MAX overflows");
+    let error = built.evaluate(&events).expect_err("2 * i32::MAX overflows");
     assert_eq!(
         SparkError::find(&error).map(|e| e.condition),
         Some("ARITHMETIC_OVERFLOW")

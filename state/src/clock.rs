@@ -21,6 +21,10 @@ pub struct SystemClock {
     origin: Instant,
 }
 
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the one place that asks the host"
+)]
 impl SystemClock {
     /// A clock whose [`Clock::monotonic`] counts from now.
     #[must_use]
@@ -37,6 +41,10 @@ impl Default for SystemClock {
     }
 }
 
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the one place that asks the host"
+)]
 impl Clock for SystemClock {
     fn now_ms(&self) -> i64 {
         match SystemTime::now().duration_since(UNIX_EPOCH) {

@@ -16,6 +16,7 @@
 
 mod calendar;
 mod case;
+mod collector;
 mod compare;
 mod driver;
 mod engine;

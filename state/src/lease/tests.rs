@@ -1,4 +1,5 @@
 //! One holder at a time, on every backend.
+#![allow(clippy::disallowed_methods, reason = "deadlines of real threads")]
 
 use std::path::Path;
 

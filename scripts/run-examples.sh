@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Runs every example as a reader of it would; each checks its own outcome.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+for file in examples/*.rs; do
+  name=$(basename "$file" .rs)
+  [[ $name == bench ]] && continue
+  echo "-- $name"
+  cargo run --quiet --example "$name" </dev/null
+done

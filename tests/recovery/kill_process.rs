@@ -1,0 +1,88 @@
+//! Goal: SIGKILL at random moments, with files arriving all the while, loses and doubles nothing.
+//! Method: this test binary runs itself as a child that runs the query; the parent kills it and starts it again.
+//!
+//! `WEIR_KILLS` sets the number of kills (8 unless set), `WEIR_SEED` the moments.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use weir::prelude::*;
+
+use crate::shop::Shop;
+
+const CHILD: &str = "WEIR_TEST_CHILD";
+const ROWS: u64 = 200;
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(default)
+}
+
+fn spawn(home: &std::path::Path) -> Child {
+    Command::new(std::env::current_exe().expect("this binary"))
+        .args(["--exact", "kill_process::child", "--nocapture"])
+        .env(CHILD, home)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a child")
+}
+
+/// Not a test of its own: the body of the child process.
+#[test]
+fn child() {
+    let Ok(home) = std::env::var(CHILD) else {
+        return;
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("runtime");
+    runtime.block_on(async {
+        let session = Session::builder()
+            .parallelism(2)
+            .build()
+            .expect("a session");
+        let shop = Shop::new(std::path::Path::new(&home));
+        let query = shop
+            .start(&session, Trigger::Default, std::sync::Arc::default())
+            .await
+            .expect("starts");
+        query
+            .await_termination()
+            .await
+            .expect("runs until it is killed");
+    });
+}
+
+/// SplitMix64: moments that a seed repeats.
+fn random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^ (mixed >> 27)
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a deadline for a child process")]
+fn exactly_once_under_sigkill_at_random_moments() {
+    let home = tempfile::tempdir().expect("a directory");
+    let shop = Shop::new(home.path());
+    let (kills, mut seed) = (number("WEIR_KILLS", 8), number("WEIR_SEED", 42));
+    let mut files = 0;
+    for _ in 0..kills {
+        let mut child = spawn(home.path());
+        let lives_until = Instant::now() + Duration::from_millis(150 + random(&mut seed) % 600);
+        while Instant::now() < lives_until {
+            shop.drop_file(files, ROWS);
+            files += 1;
+            std::thread::sleep(Duration::from_millis(5 + random(&mut seed) % 40));
+        }
+        child.kill().expect("SIGKILL");
+        child.wait().expect("gone");
+    }
+    shop.run(std::sync::Arc::default())
+        .expect("finishes what is left");
+    shop.assert_exactly_once(files, ROWS, &format!("{kills} kills, {files} files"));
+}

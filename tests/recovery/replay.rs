@@ -1,0 +1,108 @@
+//! Restarts without crashes, lost commits, two writers, and runs compared with each other.
+
+use std::fs;
+use std::sync::Arc;
+
+use weir::prelude::*;
+use weir::runtime::Fault;
+
+use crate::shop::Shop;
+
+fn block_on<F: std::future::Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("runtime")
+        .block_on(future)
+}
+
+#[test]
+fn restart_reads_only_the_new_file() {
+    let home = tempfile::tempdir().expect("a directory");
+    let shop = Shop::new(home.path());
+    for number in 0..4 {
+        shop.drop_file(number, 50);
+        shop.run(Arc::default()).expect("ends well");
+        shop.assert_exactly_once(number + 1, 50, "after a restart");
+    }
+}
+
+#[test]
+fn e3_lost_manifest_replays_its_epoch_into_a_sink_that_holds_it() {
+    let home = tempfile::tempdir().expect("a directory");
+    let shop = Shop::new(home.path());
+    (0..4).for_each(|number| shop.drop_file(number, 50));
+    shop.run(Arc::default()).expect("ends well");
+    fs::remove_file(home.path().join("checkpoint/commits/1")).expect("the newest manifest");
+    shop.drop_file(4, 50);
+    shop.run(Arc::default()).expect("replays");
+    shop.assert_exactly_once(5, 50, "epoch 1 was run twice");
+}
+
+#[test]
+fn e6_second_writer_is_refused_while_the_first_lives() {
+    let home = tempfile::tempdir().expect("a directory");
+    let shop = Shop::new(home.path());
+    shop.drop_file(0, 10);
+    block_on(async {
+        let session = Session::builder()
+            .parallelism(2)
+            .build()
+            .expect("a session");
+        let first = shop
+            .start(&session, Trigger::Default, Arc::default())
+            .await
+            .expect("starts");
+        first.process_all_available().await.expect("processed");
+        let other = Session::builder().build().expect("another session");
+        let second = shop
+            .start(&other, Trigger::Default, Arc::default())
+            .await
+            .expect_err("refused");
+        assert_eq!(second.fault(), Fault::Conflict);
+        let text = second.to_string();
+        assert!(
+            text.contains("checkpoint") && text.contains(&std::process::id().to_string()),
+            "{text}"
+        );
+        shop.drop_file(1, 10);
+        first
+            .process_all_available()
+            .await
+            .expect("the first goes on");
+        first.stop().await;
+    });
+    shop.assert_exactly_once(2, 10, "with a refused second writer");
+}
+
+/// Goal (field case P044): after the checkpoint was deleted the query is a new one, and its epoch 0 is not mistaken for the old
+/// query's epoch 0 that the output directory holds.
+#[test]
+fn p044_new_query_into_the_output_of_another_skips_no_row() {
+    let home = tempfile::tempdir().expect("a directory");
+    let shop = Shop::new(home.path());
+    shop.drop_file(0, 30);
+    shop.run(Arc::default()).expect("ends well");
+    let before = shop.output_by_manifest();
+    fs::remove_dir_all(home.path().join("checkpoint")).expect("the checkpoint");
+    shop.drop_file(1, 30);
+    shop.run(Arc::default()).expect("ends well");
+    let after = shop.output_by_manifest();
+    assert!(
+        before.keys().all(|id| after[id] == 2),
+        "the new query read file 0 again and wrote it"
+    );
+    assert!(after.len() > before.len(), "and file 1");
+}
+
+#[test]
+fn e8_output_does_not_depend_on_the_run() {
+    let ids = || {
+        let home = tempfile::tempdir().expect("a directory");
+        let shop = Shop::new(home.path());
+        (0..6).for_each(|number| shop.drop_file(number, 40));
+        shop.run(Arc::default()).expect("ends well");
+        shop.output_by_manifest()
+    };
+    assert_eq!(ids(), ids());
+}
