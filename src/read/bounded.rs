@@ -1,6 +1,7 @@
 //! `session.read()`: opens bounded data. Text formats are read by the same decoders as streams, Parquet by DataFusion.
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,7 +87,7 @@ impl DataFrameReader {
         self
     }
 
-    /// The table of the files in a directory. A directory that a file sink writes shows its committed epochs only.
+    /// The table of one file or of the files in a directory. A directory that a file sink writes shows its committed epochs only.
     ///
     /// # Errors
     /// If format, schema or an option is missing, unknown or not allowed, or the path does not exist.
@@ -106,12 +107,16 @@ impl DataFrameReader {
                 self.session.settings().get(TIME_ZONE).unwrap_or_default(),
             );
         }
-        let config = FileSourceConfig::from_options(
+        let (directory, only) = place(path);
+        let mut config = FileSourceConfig::from_options(
             &format,
-            path,
+            &directory,
             self.schema.clone(),
             self.options.texts(),
         )?;
+        if let Some(only) = only {
+            config.path_glob_filter = Some(only);
+        }
         let source = FileSource::new(config.clone())?;
         source.check_path()?;
         let schema = source.schema();
@@ -128,7 +133,7 @@ impl DataFrameReader {
         if let Some(name) = self.options.texts().keys().next() {
             return Err(WeirError::unknown_option("the parquet reader", name, &[]));
         }
-        let files = match committed_files(std::path::Path::new(path))? {
+        let files = match committed_files(Path::new(path))? {
             Some(files) => files
                 .into_iter()
                 .map(|file| file.display().to_string())
@@ -180,6 +185,34 @@ impl DataFrameReader {
     pub async fn text(self, path: &str) -> Result<DataFrame> {
         self.format("text").load(path).await
     }
+}
+
+/// Directory and, for the path of a file, the pattern that matches only that file.
+fn place(path: &str) -> (String, Option<String>) {
+    let local = Path::new(path.strip_prefix("file://").unwrap_or(path));
+    match (local.is_file(), local.parent(), local.file_name()) {
+        (true, Some(parent), Some(name)) => {
+            let parent = match parent.as_os_str().is_empty() {
+                true => ".".to_owned(),
+                false => parent.display().to_string(),
+            };
+            (parent, Some(literal(&name.to_string_lossy())))
+        }
+        _ => (path.to_owned(), None),
+    }
+}
+
+/// A pattern that matches nothing but `name`.
+fn literal(name: &str) -> String {
+    let mut pattern = String::new();
+    for letter in name.chars() {
+        match letter {
+            '*' | '?' | '[' | ']' | '{' | '}' => pattern.extend(['[', letter, ']']),
+            '\\' => pattern.push_str("\\\\"),
+            other => pattern.push(other),
+        }
+    }
+    pattern
 }
 
 /// The files of a directory as they are when they are read, as one partition.

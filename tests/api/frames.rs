@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::Int64Type;
 use weir::prelude::*;
 
-use crate::support::{add, numbers, session, stream};
+use crate::support::{Home, add, numbers, session, stream};
 
 fn people(session: &Session) -> DataFrame {
     let ids = Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef;
@@ -363,4 +363,17 @@ async fn repartition_and_watermark_pass_rows_on() {
         Some("1970-01-01T00:00:30.000Z")
     );
     query.stop().await;
+}
+
+#[tokio::test]
+async fn bounded_files_are_read_one_by_one_or_as_a_directory() {
+    let (home, session) = (Home::new(), session());
+    home.put("in/a[1].json", "{\"v\":1}\n");
+    home.put("in/b.json", "{\"v\":2}\n");
+    let read = || session.read().schema("v BIGINT");
+    let one = read().json(&home.text("in/a[1].json")).await.unwrap();
+    assert_eq!(numbers(&one.collect().await.unwrap(), "v"), [1]);
+    let all = read().json(&home.text("in")).await.unwrap();
+    assert_eq!(numbers(&all.collect().await.unwrap(), "v"), [1, 2]);
+    assert!(read().json(&home.text("in/c.json")).await.is_err());
 }

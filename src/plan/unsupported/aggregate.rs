@@ -1,7 +1,7 @@
 //! Refusals that concern aggregations: which output mode they allow, what they may group by, what may stand above them.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
 use weir_runtime::OutputMode;
 
 use super::{MODE, OPERATION, Problems, aggregations, subtree};
@@ -72,16 +72,6 @@ fn aggregate(node: &Aggregate, problems: &mut Problems) {
         problems.add(
             "MULTIPLE_EVENT_TIME_COLUMNS",
             "more than one event-time column goes into an aggregation: group by one of them",
-        );
-    }
-    if node
-        .group_expr
-        .iter()
-        .any(|expr| matches!(expr, Expr::GroupingSet(GroupingSet::GroupingSets(_))))
-    {
-        problems.add(
-            OPERATION,
-            "GROUPING SETS are not supported on streams: use rollup or cube, or several queries",
         );
     }
     distinct(node, problems);

@@ -5,7 +5,7 @@ use datafusion::logical_expr::{Expr, Join, LogicalPlan};
 use weir_runtime::OutputMode;
 
 use super::{MODE, OPERATION, Problems};
-use crate::plan::equality::equalities;
+use crate::plan::equality::{Equality, equalities};
 use crate::plan::event_time::{carries, marks};
 use crate::plan::leaf::is_streaming;
 use crate::plan::time_bound::lower_bound;
@@ -153,10 +153,10 @@ fn both(join: &Join, mode: OutputMode, problems: &mut Problems) {
 }
 
 /// Whether the time after which a row has no partner any more is known.
-fn is_bounded(join: &Join, equalities: &[(Expr, Expr)]) -> bool {
-    let in_keys = equalities
-        .iter()
-        .any(|(left, right)| carries(left, &join.left) || carries(right, &join.right));
+fn is_bounded(join: &Join, equalities: &[Equality]) -> bool {
+    let in_keys = equalities.iter().any(|equality| {
+        carries(&equality.left, &join.left) || carries(&equality.right, &join.right)
+    });
     if in_keys {
         return true;
     }
