@@ -52,7 +52,7 @@ impl SessionBuilder {
         self
     }
 
-    /// The zone in which local times are read and shown (`spark.sql.session.timeZone`); UTC unless set.
+    /// The zone in which local times are read and shown (`spark.sql.session.timeZone`). So far only UTC is allowed, its default.
     #[must_use]
     pub fn time_zone(self, zone: &str) -> Self {
         self.config(TIME_ZONE, zone)

@@ -7,6 +7,7 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 use weir_state::{
     CheckpointLocation, CheckpointLog, Lease, LeaseOptions, Metadata, OwnerInfo, Recovery,
+    TornManifest,
 };
 
 use crate::coordinator::{Coordinator, ProcessAll, StopGeneration};
@@ -251,7 +252,8 @@ async fn recover(
 ) -> Result<Recovered> {
     let log = Arc::new(CheckpointLog::new(location.clone()));
     let fingerprints = topology.fingerprints();
-    let recovery = log.recover().await?;
+    // A newest manifest that is torn is one that was never written: its epoch runs again, as after a crash before it.
+    let recovery = log.recover_with(TornManifest::RunAgain).await?;
     let mut recovered = Recovered {
         log: Arc::clone(&log),
         location: location.clone(),

