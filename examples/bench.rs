@@ -133,6 +133,12 @@ async fn epochs(arguments: &Arguments) -> Result<()> {
         let schema = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, true)]));
         let stream = MemoryStream::new(Arc::clone(&schema));
         let session = Session::builder().parallelism(1).build()?;
+        let (sender, mut committed) = tokio::sync::mpsc::unbounded_channel();
+        session.streams().add_listener(move |event: &QueryEvent| {
+            if let QueryEvent::Progress(_) = event {
+                let _stopped = sender.send(()).is_err();
+            }
+        });
         let query = session
             .read_stream()
             .source(stream.source())?
@@ -148,18 +154,12 @@ async fn epochs(arguments: &Arguments) -> Result<()> {
                 Arc::clone(&schema),
                 vec![Arc::new(Int64Array::from(vec![value as i64]))],
             )?;
-            let epochs = query
-                .last_progress()
-                .map_or(0, |progress| progress.batch_id + 1);
             let since = now();
             stream.add(batch)?;
-            while query
-                .last_progress()
-                .map_or(0, |progress| progress.batch_id + 1)
-                == epochs
-            {
-                tokio::task::yield_now().await;
-            }
+            committed
+                .recv()
+                .await
+                .ok_or_else(|| WeirError::internal("the query ended"))?;
             times.push(since.elapsed());
         }
         query.stop().await;

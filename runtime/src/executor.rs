@@ -18,7 +18,7 @@ use crate::failpoint::FailPoints;
 use crate::listener::QueryEvent;
 use crate::progress::iso;
 use crate::protocol::Action;
-use crate::query::QueryShared;
+use crate::shared::QueryShared;
 use crate::sink::{CommitOutcome, SinkCommitter};
 use crate::source::{Admission, Offset};
 use crate::task::{BeginEpoch, TaskAck, TaskActor};

@@ -16,7 +16,7 @@ use crate::error::{Fault, Result, WeirError};
 use crate::executor::{Executor, SinkSlot, SourceSlot};
 use crate::layout::{Layout, Role, TaskLayout};
 use crate::protocol::{Protocol, SubtaskId};
-use crate::query::QueryShared;
+use crate::shared::QueryShared;
 use crate::sink::{Sink, SinkContext};
 use crate::source::{SourceContext, WakeHandle};
 use crate::task::inputs::{Input, Inputs};

@@ -26,6 +26,7 @@ mod progress;
 mod protocol;
 mod query;
 mod restart;
+mod shared;
 mod sink;
 mod source;
 mod supervisor;

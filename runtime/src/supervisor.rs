@@ -15,7 +15,7 @@ use crate::error::{Fault, Result, WeirError};
 use crate::generation::{self, Recovered};
 use crate::listener::QueryEvent;
 use crate::progress::{QueryProgress, QueryStatus, iso};
-use crate::query::QueryShared;
+use crate::shared::QueryShared;
 use crate::system::new_arbiter;
 use crate::topology::Topology;
 

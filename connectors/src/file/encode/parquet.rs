@@ -30,6 +30,9 @@ const ALLOWED: &str = "BOOLEAN, numbers, DECIMAL up to 38 digits, DATE, TIMESTAM
 const ROW_GROUP_ROWS: usize = 1024 * 1024;
 /// Encoded bytes after which a row group is written out.
 const ROW_GROUP_BYTES: usize = 64 * 1024 * 1024;
+/// Largest dictionary of a column: a column with more distinct values than fit is written plain from there on. Small, because
+/// looking up values that hardly repeat costs more than writing them.
+const DICTIONARY_BYTES: usize = 128 * 1024;
 /// Rows encoded at a time within a column.
 const WRITE_BATCH_ROWS: usize = 8 * 1024;
 
@@ -99,6 +102,7 @@ impl ParquetWriter {
             .set_max_row_group_bytes(Some(ROW_GROUP_BYTES))
             .set_write_batch_size(WRITE_BATCH_ROWS)
             .set_dictionary_enabled(true)
+            .set_dictionary_page_size_limit(DICTIONARY_BYTES)
             // Enough to skip whole row groups; page statistics cost time on every value.
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_coerce_types(true)
