@@ -208,6 +208,13 @@ impl<'a> Cursor<'a> {
         Ok(Text::Resolved)
     }
 
+    /// Where the string at the position ends, if it has no escapes.
+    #[inline]
+    pub(super) fn plain_string_end(&self) -> Option<usize> {
+        let end = plain_end(self.text, self.pos + 1, b'"');
+        (self.text.get(end) == Some(&b'"')).then_some(end + 1)
+    }
+
     /// Reads on from an escape or control character up to the closing quote.
     #[cold]
     fn resolve(&mut self, quote: u8, scratch: &mut Vec<u8>) -> Result<(), Syntax> {

@@ -55,8 +55,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Value and end of a whole number of up to fifteen digits; `None` for anything else.
     #[inline]
-    fn short_whole_number(&self) -> Option<(i64, usize)> {
+    pub(super) fn short_whole_number(&self) -> Option<(i64, usize)> {
         let negative = self.peek()? == b'-';
         let start = self.pos + usize::from(negative);
         let first = words::word_or_end(self.text, start);

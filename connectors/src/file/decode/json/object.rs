@@ -68,6 +68,8 @@ pub(super) struct ObjectColumn {
     table: HashMap<Vec<u8>, usize>,
     /// The column no name reaches: it takes the text of bad records.
     hidden: Option<usize>,
+    /// Finished rows; as long as `validity`.
+    rows: usize,
     pub(super) validity: NullBufferBuilder,
 }
 
@@ -94,6 +96,7 @@ impl ObjectColumn {
             columns,
             table,
             hidden,
+            rows: 0,
             validity: NullBufferBuilder::new(0),
         }
     }
@@ -104,8 +107,9 @@ impl ObjectColumn {
     }
 
     /// Finished rows.
+    #[inline]
     pub(super) fn len(&self) -> usize {
-        self.validity.len()
+        self.rows
     }
 
     /// Passes a field's name and colon; the index of its column, `None` for a name that is not in the schema.
@@ -144,7 +148,7 @@ impl ObjectColumn {
     /// Ends a row: columns without a value get a null. `appended` is how many have one.
     #[inline]
     pub(super) fn end_row(&mut self, appended: usize) {
-        let rows = self.validity.len();
+        let rows = self.rows;
         if appended < self.columns.len() {
             for column in &mut self.columns {
                 if column.len() == rows {
@@ -153,11 +157,13 @@ impl ObjectColumn {
             }
         }
         self.validity.append_non_null();
+        self.rows += 1;
     }
 
     pub(super) fn append_null(&mut self) {
         self.columns.iter_mut().for_each(Column::append_null);
         self.validity.append_null();
+        self.rows += 1;
     }
 
     pub(super) fn truncate(&mut self, rows: usize) {
@@ -165,11 +171,13 @@ impl ObjectColumn {
             .iter_mut()
             .for_each(|column| column.truncate(rows));
         self.validity.truncate(rows);
+        self.rows = rows;
     }
 
     /// The columns alone, for a record batch.
     pub(super) fn finish_columns(&mut self) -> Result<Vec<ArrayRef>, ArrowError> {
         self.validity = NullBufferBuilder::new(0);
+        self.rows = 0;
         self.columns_of_fields()
     }
 
@@ -182,7 +190,7 @@ impl ObjectColumn {
     }
 
     pub(super) fn finish(&mut self) -> Result<StructArray, ArrowError> {
-        let rows = self.validity.len();
+        let rows = std::mem::take(&mut self.rows);
         let columns = self.columns_of_fields()?;
         StructArray::try_new_with_length(self.fields.clone(), columns, self.validity.finish(), rows)
     }

@@ -105,6 +105,9 @@ fn sql_name(data_type: &DataType) -> String {
 
 /// Checked text of a record, or where it stops being UTF-8.
 pub(super) fn checked(text: &[u8]) -> Result<&[u8], Fault> {
+    if text.is_ascii() {
+        return Ok(text);
+    }
     match std::str::from_utf8(text) {
         Ok(_) => Ok(text),
         Err(error) => Err(Fault::Encoding(error.valid_up_to())),
