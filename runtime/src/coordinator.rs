@@ -42,6 +42,8 @@ pub(crate) struct Coordinator {
     woken: bool,
     idle_since_ms: Option<i64>,
     committed: u64,
+    /// How the generation is to end, while an action is still under way.
+    ending: Option<GenerationEnd>,
     ended: Option<oneshot::Sender<GenerationEnd>>,
 }
 
@@ -63,6 +65,7 @@ impl Coordinator {
             woken: false,
             idle_since_ms: None,
             committed: 0,
+            ending: None,
             ended: Some(ended),
         }
     }
@@ -72,7 +75,10 @@ impl Coordinator {
         match self.protocol.on(event) {
             None => {}
             Some(Action::Schedule { idle }) => self.schedule(idle, context),
-            Some(Action::Finish) => self.end(Ok(()), !was_active || event != Event::StopRequested),
+            Some(Action::Finish) => {
+                let orderly = !was_active || event != Event::StopRequested;
+                self.end(Ok(()), orderly, context);
+            }
             Some(action) => self.execute(action, context),
         }
     }
@@ -100,6 +106,9 @@ impl Coordinator {
             work.into_actor(self)
                 .map(|(executor, result), coordinator, context| {
                     coordinator.executor = Some(executor);
+                    if coordinator.ending.is_some() {
+                        return coordinator.hand_over(context);
+                    }
                     match result {
                         Ok(done) => coordinator.done(&done, context),
                         Err(error) => coordinator.fail(error, context),
@@ -204,28 +213,46 @@ impl Coordinator {
         let is_cause = error.fault() != Fault::Killed;
         self.errors.push(error);
         if is_cause {
-            return self.end_with_cause();
+            return self.end_with_cause(context);
         }
-        context.run_later(CAUSE_GRACE, |coordinator, _| coordinator.end_with_cause());
+        context.run_later(CAUSE_GRACE, |coordinator, context| {
+            coordinator.end_with_cause(context)
+        });
     }
 
-    fn end_with_cause(&mut self) {
+    fn end_with_cause(&mut self, context: &mut Context<Self>) {
         if let Some(error) = root_cause(std::mem::take(&mut self.errors)) {
-            self.end(Err(error), false);
+            self.end(Err(error), false, context);
         }
     }
 
-    fn end(&mut self, result: Result<()>, orderly: bool) {
-        if let Some(ended) = self.ended.take() {
+    /// Ends the generation; the first reason counts. An action that is under way is waited for, so that nothing of this generation
+    /// still commits while the next one recovers.
+    fn end(&mut self, result: Result<()>, orderly: bool, context: &mut Context<Self>) {
+        if self.ending.is_none() {
+            self.ending = Some(GenerationEnd {
+                result,
+                orderly,
+                committed: 0,
+            });
+        }
+        if self.executor.is_some() {
+            self.hand_over(context);
+        }
+    }
+
+    /// Tells the supervisor and stops.
+    fn hand_over(&mut self, context: &mut Context<Self>) {
+        if let (Some(ended), Some(end)) = (self.ended.take(), self.ending.take()) {
             // The supervisor is gone only if the whole system is.
             let _gone = ended
                 .send(GenerationEnd {
-                    result,
-                    orderly,
                     committed: self.committed,
+                    ..end
                 })
                 .is_err();
         }
+        context.stop();
     }
 }
 

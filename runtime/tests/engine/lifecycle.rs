@@ -318,3 +318,51 @@ impl<F: FnMut(&Rows) -> Result<()> + Send> Operator for Closure<F> {
         Ok(())
     }
 }
+
+/// Goal: a fault outside the process restarts the generation from the newest manifest, and the rows are there once.
+/// Method: a sink whose second epoch fails once as if its disk were full.
+#[test]
+fn failure_outside_restarts_from_the_newest_manifest_within_the_policy() {
+    let run = |restart: RestartPolicy| {
+        let ledger = Ledger::default();
+        let mut builder = Topology::builder();
+        let numbers = builder.source("numbers", Numbers::up_to(60).per_epoch(20));
+        let fails = Arc::clone(&ledger.fail_next_write);
+        let committed = Arc::clone(&ledger.commits);
+        let arm = OperatorSpec::new("arm", move |_| {
+            let (fails, committed) = (Arc::clone(&fails), Arc::clone(&committed));
+            let mut armed = false;
+            Ok(Closure(move |_: &Rows| {
+                if committed.load(Ordering::SeqCst) == 1 && !std::mem::replace(&mut armed, true) {
+                    fails.store(true, Ordering::SeqCst);
+                    committed.fetch_add(100, Ordering::SeqCst);
+                }
+                Ok(())
+            }))
+        });
+        let armed = builder.operator("arm", [numbers], arm);
+        builder.sink("ledger", armed, Arc::new(ledger.clone()));
+        let topology = builder.build().expect("valid");
+        let config = QueryConfig {
+            restart,
+            ..config(None)
+        };
+        let result = block_on(async {
+            let query = StreamingQuery::start(topology, config)
+                .await
+                .expect("starts");
+            query.await_termination().await
+        });
+        (result, ledger)
+    };
+    let (result, ledger) = run(RestartPolicy {
+        initial_backoff: Duration::ZERO,
+        ..RestartPolicy::default()
+    });
+    result.expect("recovers");
+    assert_eq!(ledger.rows(), (0..60).collect::<Vec<_>>());
+
+    let (result, ledger) = run(RestartPolicy::never());
+    assert_eq!(result.expect_err("gives up").fault(), Fault::External);
+    assert_eq!(ledger.rows(), (0..20).collect::<Vec<_>>());
+}

@@ -163,6 +163,8 @@ pub(crate) struct Ledger {
     pub(crate) epochs: Arc<Mutex<BTreeMap<u64, Vec<i64>>>>,
     pub(crate) commits: Arc<AtomicUsize>,
     pub(crate) write_delay: Duration,
+    /// The next write fails as if the disk had, once.
+    pub(crate) fail_next_write: Arc<std::sync::atomic::AtomicBool>,
 }
 
 impl Ledger {
@@ -209,7 +211,7 @@ impl Sink for Ledger {
     fn writer(&self, _: &SinkContext, _: usize) -> Result<Box<dyn SinkWriter>> {
         Ok(Box::new(LedgerWriter {
             rows: Vec::new(),
-            delay: self.write_delay,
+            ledger: self.clone(),
         }))
     }
 
@@ -220,14 +222,17 @@ impl Sink for Ledger {
 
 struct LedgerWriter {
     rows: Vec<i64>,
-    delay: Duration,
+    ledger: Ledger,
 }
 
 #[async_trait]
 impl SinkWriter for LedgerWriter {
     async fn write(&mut self, batch: EpochBatch) -> Result<()> {
-        if !self.delay.is_zero() {
-            tokio::time::sleep(self.delay).await;
+        if self.ledger.fail_next_write.swap(false, Ordering::SeqCst) {
+            return Err(WeirError::external("the disk is full"));
+        }
+        if !self.ledger.write_delay.is_zero() {
+            tokio::time::sleep(self.ledger.write_delay).await;
         }
         let column = batch.rows.batch().column(0).clone();
         let column = column
