@@ -13,7 +13,7 @@ step "lints";     cargo clippy --workspace --all-targets -- -D warnings
 step "docs";      RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 step "tests";     cargo test --workspace --lib --bins --tests --examples --no-fail-fast
 step "doc tests"; cargo test --workspace --doc
-step "benches compile and run once"; cargo test --workspace --benches --quiet
+step "benches compile and run once"; cargo test --workspace --bench '*' --quiet
 step "examples";  scripts/run-examples.sh
 step "a crate outside the workspace"; scripts/test-outside.sh
 step "conformance"; cargo test --workspace --test conformance

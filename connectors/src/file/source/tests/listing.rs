@@ -216,28 +216,3 @@ async fn output_of_a_file_sink_is_read_by_its_manifest() {
         assert_eq!(driver.trigger().await, Some(vec![epoch]));
     }
 }
-
-#[tokio::test]
-#[ignore = "makes a hundred thousand files"]
-#[expect(clippy::disallowed_methods, reason = "measures time")]
-async fn look_at_a_hundred_thousand_seen_files_is_quick() {
-    // P066.
-    let dirs = Dirs::new();
-    for id in 0..100_000 {
-        std::fs::write(
-            dirs.path(&format!("a-name-as-long-as-usual-{id}.json")),
-            b"",
-        )
-        .unwrap();
-    }
-    let source = || dirs.source(|source| source.max_files_per_trigger(50_000));
-    let mut driver = Driver::start(&dirs, source()).await;
-    while let Some((_, end)) = driver.plan().await {
-        driver.commit(&end).await;
-    }
-    let mut driver = driver.restart(source()).await;
-    let begin = std::time::Instant::now();
-    assert!(driver.plan().await.is_none());
-    let took = begin.elapsed();
-    assert!(took.as_millis() < 1_000, "an idle look took {took:?}");
-}
