@@ -288,6 +288,11 @@ mod tests {
         let mut protocol = protocol(Trigger::Default);
         protocol.on(Event::Started { replay: true });
         assert_eq!(protocol.on(Event::Acked(id(0), Epoch(4))), None);
+        assert_eq!(
+            protocol.owed(),
+            [id(0), id(1)],
+            "an ack of epoch 4 says nothing of epoch 5"
+        );
         assert_eq!(protocol.on(Event::Acked(id(0), Epoch(5))), None);
         assert_eq!(protocol.on(Event::Acked(id(0), Epoch(5))), None);
         assert_eq!(protocol.owed(), [id(1)]);

@@ -1,6 +1,7 @@
 //! The user's view: what programs over sessions, frames, writers and queries see.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod accounting;
 mod frames;
 mod manager;
 mod refusals;
