@@ -13,6 +13,8 @@ import sys
 import tempfile
 import tomllib
 
+# Longest time the tests that have to notice a fault may run.
+SECONDS = 240
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -48,15 +50,17 @@ def plant(tree: pathlib.Path, fault: dict) -> str:
         return f"STALE: its text occurs {original.count(fault['find'])} times in {fault['file']}"
     path.write_text(original.replace(fault["find"], fault["replace"]))
     try:
-        # A hanging test is ended with everything it started; a fault that makes a query run for ever is noticed by that.
         command = ["cargo", "test", "--no-fail-fast", *fault["test"].split()]
-        run = subprocess.run(["timeout", "--kill-after=5", "240", *command], cwd=tree, capture_output=True, text=True)
+        build = subprocess.run([*command, "--no-run"], cwd=tree, capture_output=True, text=True)
+        if build.returncode != 0:
+            return "BROKEN: it does not compile\n" + build.stderr[-1500:]
+        # A fault that makes a query run for ever is noticed by that: the test is ended with everything it started.
+        limited = ["timeout", "--kill-after=5", str(SECONDS), *command]
+        run = subprocess.run(limited, cwd=tree, capture_output=True, text=True)
         if run.returncode == 124:
-            return "killed by hanging (240 s)"
+            return f"killed by hanging ({SECONDS} s)"
     finally:
         path.write_text(original)
-    if re.search(r"^error(\[|: could not compile)", run.stderr, re.M):
-        return "BROKEN: it does not compile\n" + run.stderr[-1500:]
     killers = re.findall(r"^test (\S+) \.\.\. FAILED", run.stdout, re.M)
     return f"killed by {', '.join(killers[:3])}" if killers else "SURVIVED"
 
