@@ -171,7 +171,7 @@ impl Coordinator {
         let Some(executor) = &self.executor else {
             return;
         };
-        if executor.is_stopping() {
+        if executor.shared.is_stopping() {
             return self.on_event(Event::StopRequested, context);
         }
         let config = &executor.shared.config;

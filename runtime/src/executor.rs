@@ -5,7 +5,6 @@ mod report;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use actix::Addr;
 use serde_json::Value;
@@ -388,11 +387,6 @@ impl Executor {
             run_id: self.shared.run_id,
             timestamp,
         });
-    }
-
-    /// True once the user asked the query to end.
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.shared.stopping.load(Ordering::SeqCst)
     }
 }
 

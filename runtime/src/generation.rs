@@ -203,6 +203,7 @@ struct Builder<'a> {
     layout: Layout,
     snapshots: Arc<SnapshotStore>,
     actors: BTreeMap<SubtaskId, Addr<TaskActor>>,
+    /// Handed to every task and reader; the builder's own goes when the generation is built.
     alive_token: mpsc::Sender<()>,
     alive: mpsc::Receiver<()>,
 }
@@ -350,8 +351,6 @@ impl<'a> Builder<'a> {
                 self.actors.insert(id, actor);
             }
         }
-        // From here on only tasks hold tokens.
-        self.alive_token = mpsc::channel(1).0;
         Ok(())
     }
 

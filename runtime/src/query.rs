@@ -1,7 +1,6 @@
 //! The handle of a running query.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use actix::Addr;
@@ -26,7 +25,7 @@ struct Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         if !self.shared.has_ended() {
-            self.shared.stopping.store(true, Ordering::SeqCst);
+            self.shared.request_stop();
             self.actor.do_send(Stop);
         }
     }
@@ -159,7 +158,7 @@ impl StreamingQuery {
     /// Ends the query: an epoch that sinks may hold already is finished, any other is given up and replayed by the next run.
     /// Returns when everything has ended; an error the query failed with before stays in `exception`.
     pub async fn stop(&self) {
-        self.shared().stopping.store(true, Ordering::SeqCst);
+        self.shared().request_stop();
         self.owner.actor.do_send(Stop);
         let _outcome = self.await_termination().await.is_ok();
     }

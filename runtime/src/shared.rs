@@ -19,7 +19,7 @@ pub(crate) struct QueryShared {
     pub(crate) run_id: Uuid,
     pub(crate) config: QueryConfig,
     pub(crate) metrics: QueryMetrics,
-    pub(crate) stopping: AtomicBool,
+    stopping: AtomicBool,
     inner: Mutex<Inner>,
     ended: watch::Sender<bool>,
 }
@@ -151,6 +151,11 @@ impl QueryShared {
 
     pub(crate) fn has_ended(&self) -> bool {
         *self.ended.borrow()
+    }
+
+    /// The user wants the query to end.
+    pub(crate) fn request_stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

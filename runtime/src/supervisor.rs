@@ -1,7 +1,6 @@
 //! The query as an actor: owns the checkpoint's lease, starts generations one after the other, and ends the query.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use actix::prelude::*;
 use tokio::sync::oneshot;
@@ -345,7 +344,7 @@ impl Handler<Stop> for QueryActor {
     type Result = ();
 
     fn handle(&mut self, _: Stop, _: &mut Self::Context) {
-        self.shared.stopping.store(true, Ordering::SeqCst);
+        self.shared.request_stop();
         if let Some(coordinator) = &self.coordinator {
             coordinator.do_send(StopGeneration);
         }

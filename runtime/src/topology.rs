@@ -321,7 +321,7 @@ impl Topology {
             .collect()
     }
 
-    /// True if some sink would lose or double rows without a durable checkpoint.
+    /// The first sink that would lose or double rows without a durable checkpoint, by its description.
     pub fn needs_checkpoint(&self) -> Option<String> {
         self.nodes.iter().find_map(|node| match &node.kind {
             NodeKind::Sink(sink) if sink.needs_checkpoint() => Some(sink.description()),
