@@ -76,14 +76,7 @@ fn elements() -> OperatorSpec {
 }
 
 fn operators(c: &mut Criterion) {
-    let context = OperatorContext {
-        uid: "bench".to_owned(),
-        subtask: 0,
-        parallelism: 1,
-        epoch: Epoch::FIRST,
-        watermark_ms: i64::MIN,
-        metrics: Arc::new(OperatorMetrics::default()),
-    };
+    let context = OperatorContext::new("bench", 0, 1);
     let input = batch();
     let mut group = c.benchmark_group("operators");
     group.throughput(Throughput::Elements(ROWS as u64));

@@ -133,14 +133,7 @@ pub(crate) mod testing {
 
     /// A context of subtask 0.
     pub(crate) fn context() -> OperatorContext {
-        OperatorContext {
-            uid: "test".to_owned(),
-            subtask: 0,
-            parallelism: 1,
-            epoch: Epoch::FIRST,
-            watermark_ms: i64::MIN,
-            metrics: Arc::new(OperatorMetrics::default()),
-        }
+        OperatorContext::new("test", 0, 1)
     }
 
     /// What an operator emits for each batch, in order.

@@ -42,14 +42,7 @@ impl Chain {
     ) -> Result<Self> {
         let mut links = Vec::with_capacity(specs.len());
         for (uid, spec) in specs {
-            let context = OperatorContext {
-                uid: uid.clone(),
-                subtask,
-                parallelism,
-                epoch: Epoch::FIRST,
-                watermark_ms: i64::MIN,
-                metrics: Arc::new(OperatorMetrics::default()),
-            };
+            let context = OperatorContext::new(uid, subtask, parallelism);
             let operator = spec
                 .create(&context)
                 .map_err(|error| error.at(uid, subtask))?;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::datatypes::SchemaRef;
-use weir_state::Epoch;
+use weir_state::{Epoch, OperatorState, TableSpec};
 
 use crate::error::Result;
-use crate::message::{ChangelogMode, Rows};
+use crate::message::{ChangelogMode, Origin, Rows};
 
 /// Row counters of one operator subtask, so that rows in = rows used + late + duplicate + bad + filtered (invariant E9).
 #[derive(Debug, Default)]
@@ -85,10 +85,30 @@ pub struct OperatorContext {
     pub parallelism: usize,
     /// The open epoch.
     pub epoch: Epoch,
-    /// The watermark in force, in milliseconds since 1970; `i64::MIN` before the first.
+    /// The watermark of the open epoch, which closes at its end, in milliseconds since 1970; `i64::MIN` before the first.
     pub watermark_ms: i64,
+    /// The watermark of the epoch before, by which rows are late (Spark's rule); `i64::MIN` if there was none.
+    pub late_watermark_ms: i64,
+    /// Where the rows being processed come from.
+    pub origin: Origin,
     /// The counters to report to.
     pub metrics: Arc<OperatorMetrics>,
+}
+
+impl OperatorContext {
+    /// The context of a subtask before its first epoch.
+    pub fn new(uid: impl Into<String>, subtask: usize, parallelism: usize) -> Self {
+        Self {
+            uid: uid.into(),
+            subtask,
+            parallelism,
+            epoch: Epoch::FIRST,
+            watermark_ms: i64::MIN,
+            late_watermark_ms: i64::MIN,
+            origin: Origin::default(),
+            metrics: Arc::new(OperatorMetrics::default()),
+        }
+    }
 }
 
 /// Collects what an operator emits.
@@ -174,6 +194,22 @@ pub trait Operator: Send {
         Ok(())
     }
 
+    /// Takes its state tables, restored to the last committed epoch; called once before any row if the spec declares tables.
+    ///
+    /// # Errors
+    /// If the state does not fit the operator.
+    fn open(&mut self, _state: OperatorState, context: &OperatorContext) -> Result<()> {
+        Err(crate::error::WeirError::internal(format!(
+            "operator '{}' declares state tables and does not take them",
+            context.uid
+        )))
+    }
+
+    /// The state tables, for the runtime, which makes them durable at the end of each epoch.
+    fn state(&mut self) -> Option<&mut OperatorState> {
+        None
+    }
+
     /// Event times seen since the last call, for operators that define a watermark.
     fn take_event_times(&mut self) -> Option<EventTimeStats> {
         None
@@ -192,6 +228,9 @@ pub struct OperatorSpec {
     pub(crate) stateful: bool,
     pub(crate) changelog: ChangelogMode,
     pub(crate) event_time: bool,
+    pub(crate) tables: Vec<TableSpec>,
+    pub(crate) watermark_epochs: bool,
+    pub(crate) state_name: String,
     schema: Arc<SchemaFn>,
     create: Arc<CreateFn>,
 }
@@ -211,6 +250,9 @@ impl OperatorSpec {
             stateful: false,
             changelog: ChangelogMode::AppendOnly,
             event_time: false,
+            tables: Vec::new(),
+            watermark_epochs: false,
+            state_name: String::new(),
             schema: Arc::new(|inputs: &[SchemaRef]| {
                 inputs
                     .first()
@@ -248,6 +290,28 @@ impl OperatorSpec {
     #[must_use]
     pub fn stateful(mut self) -> Self {
         self.stateful = true;
+        self
+    }
+
+    /// Declares state tables, which [`Operator::open`] gets in this order.
+    #[must_use]
+    pub fn with_tables(mut self, tables: Vec<TableSpec>) -> Self {
+        self.stateful = true;
+        self.tables = tables;
+        self
+    }
+
+    /// Asks for an epoch without new rows when the watermark has moved and no rows wait.
+    #[must_use]
+    pub fn with_watermark_epochs(mut self) -> Self {
+        self.watermark_epochs = true;
+        self
+    }
+
+    /// Name under which progress reports the state (Spark's: `stateStoreSave`, `dedupe`, …); the kind if never called.
+    #[must_use]
+    pub fn with_state_name(mut self, name: impl Into<String>) -> Self {
+        self.state_name = name.into();
         self
     }
 

@@ -32,6 +32,7 @@ pub mod recovery;
 pub mod retention;
 pub mod snapshot;
 pub mod source_log;
+pub mod table;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use epoch::Epoch;
@@ -48,3 +49,4 @@ pub use recovery::{Recovery, TornManifest};
 pub use retention::{Pruned, Retention};
 pub use snapshot::SnapshotStore;
 pub use source_log::{Logged, SourceLog};
+pub use table::{Entry as StateEntry, OperatorState, Table, TableKind, TableSpec, TableStats};
