@@ -11,12 +11,14 @@
 //! | [`union`] | several inputs as one stream |
 //! | [`watermark`] | observes event times, from which the query's watermark follows |
 //! | [`map_batches`] | user code over batches |
+//! | [`sort`] | orders and cuts the complete result of an epoch |
 
 mod explode;
 mod expression;
 mod filter;
 mod map;
 mod project;
+mod sort;
 mod union;
 mod watermark;
 
@@ -25,5 +27,6 @@ pub use expression::{ErrorMap, Expression, data_error};
 pub use filter::filter;
 pub use map::map_batches;
 pub use project::project;
+pub use sort::{SortKey, sort};
 pub use union::union;
 pub use watermark::watermark;
