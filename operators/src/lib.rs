@@ -17,6 +17,7 @@ mod expression;
 mod filter;
 mod map;
 mod project;
+mod row_codec;
 mod union;
 mod watermark;
 
@@ -25,5 +26,6 @@ pub use expression::{ErrorMap, Expression, data_error};
 pub use filter::filter;
 pub use map::map_batches;
 pub use project::project;
+pub use row_codec::{EncodedRows, RowCodec, fields_from_text, fields_text};
 pub use union::union;
 pub use watermark::watermark;
