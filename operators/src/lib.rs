@@ -11,15 +11,18 @@
 //! | [`union`] | several inputs as one stream |
 //! | [`watermark`] | observes event times, from which the query's watermark follows |
 //! | [`map_batches`] | user code over batches |
+//! | [`top_n`] | the first rows of each partition, kept up to date |
 //! | [`sort`] | orders and cuts the complete result of an epoch |
 
 mod explode;
 mod expression;
 mod filter;
 mod map;
+mod multiset;
 mod project;
 mod row_codec;
 mod sort;
+mod top_n;
 mod union;
 mod watermark;
 
@@ -30,5 +33,6 @@ pub use map::map_batches;
 pub use project::project;
 pub use row_codec::{EncodedRows, RowCodec, fields_from_text, fields_text};
 pub use sort::{SortKey, sort};
+pub use top_n::{TopN, top_n};
 pub use union::union;
 pub use watermark::watermark;

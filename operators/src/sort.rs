@@ -34,6 +34,12 @@ impl SortKey {
         }
     }
 
+    /// How the key's values are encoded so that their bytes compare as they do.
+    pub(crate) fn field(&self, input: &SchemaRef) -> Result<SortField> {
+        let data_type = self.expression.field(input)?.data_type().clone();
+        Ok(SortField::new_with_options(data_type, self.options()))
+    }
+
     fn describe(&self) -> String {
         let direction = if self.descending { "desc" } else { "asc" };
         let nulls = if self.nulls_first { "first" } else { "last" };
@@ -70,10 +76,7 @@ pub fn sort(keys: Vec<SortKey>, fetch: Option<usize>) -> OperatorSpec {
 
 /// Encodes keys so that their bytes compare as they do.
 fn converter(keys: &[SortKey], input: &SchemaRef) -> Result<RowConverter> {
-    let fields = keys.iter().map(|key| {
-        let data_type = key.expression.field(input)?.data_type().clone();
-        Ok(SortField::new_with_options(data_type, key.options()))
-    });
+    let fields = keys.iter().map(|key| key.field(input));
     RowConverter::new(fields.collect::<Result<_>>()?).map_err(|error| {
         let text: Vec<String> = keys.iter().map(SortKey::describe).collect();
         WeirError::plan(format!(

@@ -87,6 +87,7 @@ pub(crate) struct Node {
 pub struct TopologyBuilder {
     nodes: Vec<Node>,
     mode: OutputMode,
+    key_columns: Vec<String>,
     problems: Vec<String>,
 }
 
@@ -171,6 +172,11 @@ impl TopologyBuilder {
         self.mode = mode;
     }
 
+    /// Names the columns that together tell the rows of the result apart, by which a sink can upsert in output mode update.
+    pub fn key_columns(&mut self, columns: Vec<String>) {
+        self.key_columns = columns;
+    }
+
     /// Schema of a stream.
     pub fn schema(&self, stream: Stream) -> SchemaRef {
         Arc::clone(&self.nodes[stream.0].schema)
@@ -210,6 +216,7 @@ impl TopologyBuilder {
         Ok(Topology {
             nodes: self.nodes,
             mode: self.mode,
+            key_columns: self.key_columns,
         })
     }
 
@@ -285,6 +292,14 @@ impl TopologyBuilder {
                     self.mode
                 ));
             }
+            for key in &self.key_columns {
+                if node.schema.column_with_name(key).is_none() {
+                    self.problems.push(format!(
+                        "sink '{}' gets no column '{key}', which is named as a key of the result",
+                        node.uid
+                    ));
+                }
+            }
             if node.changelog == ChangelogMode::Changelog && self.mode == OutputMode::Append {
                 self.problems.push(format!(
                     "sink '{}' gets changes of earlier rows, which output mode append cannot hold",
@@ -300,6 +315,7 @@ impl TopologyBuilder {
 pub struct Topology {
     pub(crate) nodes: Vec<Node>,
     pub(crate) mode: OutputMode,
+    pub(crate) key_columns: Vec<String>,
 }
 
 impl Topology {
@@ -311,6 +327,11 @@ impl Topology {
     /// Which rows an epoch hands to the sinks.
     pub fn output_mode(&self) -> OutputMode {
         self.mode
+    }
+
+    /// Columns that together tell the rows of the result apart; none if that is not known.
+    pub fn key_columns(&self) -> &[String] {
+        &self.key_columns
     }
 
     /// What each node is, for the checkpoint: by id, kind and the parameters that decide what its state or offsets mean.

@@ -3,7 +3,7 @@
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan};
 
 use super::nodes::DeduplicateNode;
-use super::top_n::TopN;
+use super::top_n;
 use crate::functions::windows::WindowSpec;
 
 /// Names of the columns that together identify a row of the result, in the order of the key; empty if the plan has none or a
@@ -39,7 +39,7 @@ pub(super) fn positions(plan: &LogicalPlan) -> Option<Vec<usize>> {
         LogicalPlan::Distinct(Distinct::All(input)) => {
             Some((0..input.schema().fields().len()).collect())
         }
-        LogicalPlan::Window(node) => TopN::key_positions(node),
+        LogicalPlan::Window(node) => top_n::key_positions(node),
         other => {
             let node = DeduplicateNode::of(other)?;
             let index = |key| node.input.schema().index_of_column(key).ok();
@@ -54,13 +54,9 @@ fn identifies(expr: &Expr, key: usize, input: &LogicalPlan) -> bool {
     match expr {
         Expr::Alias(alias) => identifies(&alias.expr, key, input),
         Expr::Column(column) => input.schema().maybe_index_of_column(column) == Some(key),
-        Expr::ScalarFunction(call) if call.func.name() == "get_field" => {
-            call.args
-                .first()
-                .is_some_and(|window| identifies(window, key, input))
-                && is_fixed_window(key, input)
-        }
-        _ => false,
+        other => WindowSpec::bound_of(other).is_some_and(|window| {
+            identifies(window, key, input) && is_fixed_window(key, input)
+        }),
     }
 }
 

@@ -5,20 +5,24 @@
 //! from the shape of the plan: `source-0` is the first source met from the left, `filter-1` the second filter, so that a plan
 //! written again gets its old ids.
 
+mod changes;
 mod equality;
 mod error;
 mod event_time;
 mod explode;
 mod filter;
+mod keys;
 mod leaf;
 mod nodes;
 mod project;
 mod prune;
 mod repartition;
+mod sort;
 mod source;
 #[cfg(test)]
 mod tests;
 mod time_bound;
+mod top_n;
 mod union;
 pub(crate) mod unsupported;
 mod watermark;
@@ -51,13 +55,20 @@ pub(crate) fn plan_stream(
     unsupported::check(plan, mode)?;
     let plan = prune::prune(plan.clone(), &context.state())?;
     let sources = source::Sources::of(&plan);
+    let top_ns = top_n::TopNs::of(&plan);
+    let keys = keys::key_columns(&plan);
     let mut planner = Planner {
         context,
         builder: Topology::builder(),
         ids: BTreeMap::new(),
         sources,
+        mode,
+        changes: changes::Changes::of(&plan, mode, &top_ns),
+        top_ns,
+        keyed: !keys.is_empty(),
     };
     planner.builder.output_mode(mode);
+    planner.builder.key_columns(keys);
     let stream = planner.node(&plan)?;
     planner.builder.sink("sink", stream, sink);
     planner.builder.build()
@@ -70,6 +81,11 @@ struct Planner<'a> {
     /// Next number of each kind of node.
     ids: BTreeMap<&'static str, usize>,
     sources: source::Sources,
+    mode: OutputMode,
+    changes: changes::Changes,
+    top_ns: top_n::TopNs,
+    /// The output has columns that tell its rows apart.
+    keyed: bool,
 }
 
 impl Planner<'_> {
@@ -81,6 +97,11 @@ impl Planner<'_> {
             LogicalPlan::Filter(filter) => self.filter(filter),
             LogicalPlan::Union(union) => self.union(union),
             LogicalPlan::Repartition(repartition) => self.repartition(repartition),
+            LogicalPlan::Sort(sort) => self.sort(sort),
+            LogicalPlan::Window(window) => self.top_n(window),
+            LogicalPlan::Limit(limit) => self.limit_of_result(limit)?.ok_or_else(|| {
+                WeirError::internal(format!("no operator for the plan node {}", plan.display()))
+            }),
             other => {
                 if let Some(generate) = Generate::of(other) {
                     self.explode(generate)

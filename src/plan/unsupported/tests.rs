@@ -13,7 +13,7 @@ use crate::plan::plan_stream;
 use crate::session::Session;
 use crate::types::parse_schema;
 
-fn stream(session: &Session, name: &str, schema: &str) -> DataFrame {
+pub(super) fn stream(session: &Session, name: &str, schema: &str) -> DataFrame {
     let memory = MemoryStream::new(parse_schema(schema).unwrap());
     let frame = session
         .read_stream()
@@ -24,7 +24,7 @@ fn stream(session: &Session, name: &str, schema: &str) -> DataFrame {
 }
 
 /// `events` and `plain` (no watermark), `e` and `o` (with one), the bounded `dim`.
-fn session() -> Session {
+pub(super) fn session() -> Session {
     let session = Session::builder().parallelism(1).build().unwrap();
     let events = stream(
         &session,
@@ -57,7 +57,7 @@ fn session() -> Session {
     session
 }
 
-fn planned(frame: &DataFrame, mode: OutputMode) -> Result<()> {
+pub(super) fn planned(frame: &DataFrame, mode: OutputMode) -> Result<()> {
     plan_stream(
         frame.session().context(),
         frame.plan(),
