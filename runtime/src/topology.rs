@@ -336,10 +336,43 @@ impl Topology {
 
     /// What each node is, for the checkpoint: by id, kind and the parameters that decide what its state or offsets mean.
     pub fn fingerprints(&self) -> BTreeMap<String, Fingerprint> {
-        self.nodes
-            .iter()
-            .map(|node| (node.uid.clone(), node.fingerprint()))
+        let nodes = self.nodes.iter().enumerate();
+        nodes
+            .map(|(index, node)| (node.uid.clone(), self.fingerprint(index)))
             .collect()
+    }
+
+    /// What a node is. Which rows are late and when state goes away follows from the watermarks below a stateful operator.
+    fn fingerprint(&self, index: usize) -> Fingerprint {
+        let node = &self.nodes[index];
+        let fingerprint = node.fingerprint();
+        match &node.kind {
+            NodeKind::Operator(spec) if spec.stateful && spec.watermark_epochs => {
+                let mut watermarks = BTreeSet::new();
+                self.watermarks(index, &mut watermarks);
+                if watermarks.is_empty() {
+                    return fingerprint;
+                }
+                let all: Vec<String> = watermarks.into_iter().collect();
+                fingerprint.param("watermark", all.join("; "))
+            }
+            _ => fingerprint,
+        }
+    }
+
+    /// The watermarks that a node's input is under, by their parameters.
+    fn watermarks(&self, index: usize, found: &mut BTreeSet<String>) {
+        for input in &self.nodes[index].inputs {
+            if let NodeKind::Operator(spec) = &self.nodes[input.node].kind
+                && spec.event_time
+            {
+                let params = spec.params.iter();
+                let params: Vec<String> =
+                    params.map(|(name, value)| format!("{name} {value}")).collect();
+                found.insert(params.join(", "));
+            }
+            self.watermarks(input.node, found);
+        }
     }
 
     /// The first sink that would lose or double rows without a durable checkpoint, by its description.

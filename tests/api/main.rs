@@ -2,9 +2,12 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod accounting;
+mod changes;
+mod complete;
 mod frames;
 mod manager;
 mod refusals;
+mod restart_changes;
 mod sinks;
 mod support;
 mod worked_example;
