@@ -68,7 +68,7 @@ impl SnapshotStore {
     /// [`StateError::Missing`], [`StateError::Damaged`] when the file is torn or is not the one the manifest
     /// means, [`StateError::UnsupportedVersion`], the storage's own.
     pub async fn read(&self, snapshot: &SnapshotRef) -> Result<Bytes> {
-        read_named(&self.location, &Link::from(snapshot), "a manifest").await
+        read_named(&self.location, &Link::from(snapshot), "the manifest").await
     }
 
     /// Deletes a snapshot; a missing one is fine.
