@@ -10,19 +10,25 @@
 //! | [`explode`] | one row per element of an array or map |
 //! | [`union`] | several inputs as one stream |
 //! | [`watermark`] | observes event times, from which the query's watermark follows |
+//! | [`dedup`] | the first row of each key |
+//! | [`limit`] | the first rows of a query's life |
 //! | [`map_batches`] | user code over batches |
 
+mod dedup;
 mod explode;
 mod expression;
 mod filter;
+mod limit;
 mod map;
 mod project;
 mod union;
 mod watermark;
 
+pub use dedup::{Dedup, Forget, dedup};
 pub use explode::{Explode, explode};
 pub use expression::{ErrorMap, Expression, data_error};
 pub use filter::filter;
+pub use limit::limit;
 pub use map::map_batches;
 pub use project::project;
 pub use union::union;

@@ -16,6 +16,7 @@ mod error;
 mod executor;
 mod failpoint;
 mod generation;
+mod key;
 mod layout;
 mod listener;
 mod message;
@@ -42,6 +43,7 @@ pub use config::QueryConfig;
 pub use edge::{EdgeBudget, EdgeMetrics, EdgeReceiver, EdgeSender, edge};
 pub use error::{Fault, Result, WeirError, root_cause};
 pub use failpoint::FailPoints;
+pub use key::normal_key;
 pub use listener::{QueryEvent, QueryListener, RecipientListener};
 pub use message::{Barrier, ChangelogMode, EpochBatch, Message, Origin, RowKind, Rows};
 pub use metrics::{EdgeCounts, QueryMetrics};
@@ -65,4 +67,7 @@ pub use supervisor::{GetLastProgress, GetStatus, ProcessAllAvailable, QueryActor
 pub use topology::{Input, Stream, Topology, TopologyBuilder};
 pub use trigger::{NextStart, Trigger, next_start, parse_interval_ms};
 pub use watermark::{WatermarkPolicy, WatermarkTracker, merge_event_times};
-pub use weir_state::{Clock, Epoch, Fingerprint, ManualClock, SystemClock};
+pub use weir_state::{
+    Clock, Epoch, Fingerprint, ManualClock, OperatorState, StateEntry, StateError, SystemClock, Table,
+    TableKind, TableSpec, TableStats,
+};

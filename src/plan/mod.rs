@@ -5,12 +5,14 @@
 //! from the shape of the plan: `source-0` is the first source met from the left, `filter-1` the second filter, so that a plan
 //! written again gets its old ids.
 
+mod dedup;
 mod equality;
 mod error;
 mod event_time;
 mod explode;
 mod filter;
 mod leaf;
+mod limit;
 mod nodes;
 mod project;
 mod prune;
@@ -80,12 +82,16 @@ impl Planner<'_> {
             LogicalPlan::Projection(projection) => self.project(projection),
             LogicalPlan::Filter(filter) => self.filter(filter),
             LogicalPlan::Union(union) => self.union(union),
+            LogicalPlan::Distinct(distinct) => self.distinct(distinct),
+            LogicalPlan::Limit(limit) => self.limit(limit),
             LogicalPlan::Repartition(repartition) => self.repartition(repartition),
             other => {
                 if let Some(generate) = Generate::of(other) {
                     self.explode(generate)
                 } else if let Some(watermark) = WatermarkNode::of(other) {
                     self.watermark(watermark)
+                } else if let Some(deduplicate) = DeduplicateNode::of(other) {
+                    self.deduplicate(deduplicate)
                 } else {
                     Err(WeirError::internal(format!(
                         "no operator for the plan node {}",

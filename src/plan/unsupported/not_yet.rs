@@ -5,7 +5,6 @@ use datafusion::logical_expr::LogicalPlan;
 
 use super::Problems;
 use crate::plan::leaf::is_streaming;
-use crate::plan::nodes::DeduplicateNode;
 
 const NOT_YET: &str = "NOT_YET_SUPPORTED";
 
@@ -17,14 +16,12 @@ pub(super) fn check(node: &LogicalPlan, problems: &mut Problems) {
     let what = match node {
         LogicalPlan::Aggregate(_) => "an aggregation",
         LogicalPlan::Distinct(_) => "SELECT DISTINCT",
-        LogicalPlan::Limit(_) => "LIMIT",
         LogicalPlan::Sort(_) => "sorting",
         LogicalPlan::Window(_) => "a window function",
         LogicalPlan::Join(join) if is_streaming(&join.left) && is_streaming(&join.right) => {
             "a join of two streams"
         }
         LogicalPlan::Join(_) => "a join of a stream with a bounded table",
-        other if DeduplicateNode::of(other).is_some() => "deduplication",
         other => return subquery(other, problems),
     };
     problems.add(NOT_YET, format!("{what} is not supported on streams yet"));
