@@ -21,6 +21,7 @@ mod filter;
 mod limit;
 mod map;
 mod project;
+mod row_codec;
 mod union;
 mod watermark;
 
@@ -31,5 +32,6 @@ pub use filter::filter;
 pub use limit::limit;
 pub use map::map_batches;
 pub use project::project;
+pub use row_codec::{EncodedRows, RowCodec, fields_from_text, fields_text};
 pub use union::union;
 pub use watermark::watermark;
