@@ -4,21 +4,21 @@
 //! or not the event time is a key (SPEC 7.5). Which of equal rows is the first follows from their origin, never from timing.
 
 mod candidates;
-mod keys;
 #[cfg(test)]
 mod tests;
 
 use arrow::array::{Array, BooleanArray, TimestampMicrosecondArray};
 use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Fields, SchemaRef};
 use weir_runtime::{
-    Operator, OperatorContext, OperatorSpec, OperatorState, Outbox, Result, RowKind, Rows,
-    TableKind, TableSpec, WeirError,
+    Operator, OperatorContext, OperatorSpec, Outbox, Result, RowKind, Rows, WeirError,
 };
+use weir_state::{OperatorState, TableKind, TableSpec};
 
+use crate::keys::Keys;
+use crate::row_codec::fields_text;
 use crate::watermark::instants;
 use candidates::Candidates;
-use keys::Keys;
 
 /// How long a key is remembered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum Forget {
 /// What [`dedup`] does.
 #[derive(Debug, Clone)]
 pub struct Dedup {
-    /// Positions of the key columns, in the order of the exchange before the operator; the event time, if it is one of them, last.
+    /// Positions of the key columns, in the order of the exchange before the operator.
     pub keys: Vec<usize>,
     /// Position of the event-time column: a timestamp with a time zone or a window.
     pub time: Option<usize>,
@@ -52,18 +52,14 @@ pub struct Dedup {
 /// of origins.
 ///
 /// # Errors
-/// If a position does not exist, a type cannot be a key, or the time is missing or not last.
+/// If a position does not exist, a type cannot be a key, or the time is missing.
 pub fn dedup(schema: &SchemaRef, spec: Dedup) -> Result<OperatorSpec> {
-    check(schema, &spec)?;
+    let keys = check(schema, &spec)?;
     let names: Vec<&str> = spec
         .keys
         .iter()
         .map(|key| schema.field(*key).name().as_str())
         .collect();
-    let key_columns = spec.keys.iter().map(|key| {
-        let field = schema.field(*key);
-        format!("{} {}", field.name(), field.data_type())
-    });
     let table = TableSpec {
         name: "keys".to_owned(),
         kind: match spec.forget {
@@ -72,8 +68,8 @@ pub fn dedup(schema: &SchemaRef, spec: Dedup) -> Result<OperatorSpec> {
             Forget::After { .. } => TableKind::Expiring,
         },
         version: 1,
-        key: key_columns.collect::<Vec<_>>().join(", "),
-        value: String::new(),
+        key: keys.codec().text(),
+        value: fields_text(&Fields::empty()),
     };
     let (forget, state_name) = match spec.forget {
         Forget::Never => ("never".to_owned(), "dedupe"),
@@ -97,7 +93,7 @@ pub fn dedup(schema: &SchemaRef, spec: Dedup) -> Result<OperatorSpec> {
     })
 }
 
-fn check(schema: &SchemaRef, spec: &Dedup) -> Result<()> {
+fn check(schema: &SchemaRef, spec: &Dedup) -> Result<Keys> {
     let width = schema.fields().len();
     if let Some(outside) = spec
         .keys
@@ -113,8 +109,8 @@ fn check(schema: &SchemaRef, spec: &Dedup) -> Result<()> {
     let problem = match (spec.forget, spec.time) {
         (Forget::Never, _) => None,
         (_, None) => Some("forgetting keys needs an event time"),
-        (Forget::WithTime { .. }, time) if spec.keys.last().copied() != time => {
-            Some("the event time is the last key")
+        (Forget::WithTime { .. }, Some(time)) if !spec.keys.contains(&time) => {
+            Some("the event time is no key")
         }
         (Forget::WithTime { bucket }, _) if bucket < 1 => Some("a bucket is 1 us or longer"),
         (Forget::After { micros }, _) if micros < 0 => Some("keys are remembered for 0 us or more"),
@@ -123,7 +119,7 @@ fn check(schema: &SchemaRef, spec: &Dedup) -> Result<()> {
     if let Some(problem) = problem {
         return Err(WeirError::plan(format!("deduplication: {problem}")));
     }
-    Keys::new(schema, spec.keys.clone(), false).map(drop)
+    Keys::new(schema, spec.keys.clone())
 }
 
 struct Deduplicate {
@@ -138,9 +134,8 @@ struct Deduplicate {
 
 impl Deduplicate {
     fn new(schema: &SchemaRef, spec: &Dedup) -> Result<Self> {
-        let timed = matches!(spec.forget, Forget::WithTime { .. });
         Ok(Self {
-            keys: Keys::new(schema, spec.keys.clone(), timed)?,
+            keys: Keys::new(schema, spec.keys.clone())?,
             time: spec.time,
             forget: spec.forget,
             state: None,
@@ -225,7 +220,7 @@ impl Deduplicate {
     }
 }
 
-fn table(state: &mut Option<OperatorState>) -> Result<&mut weir_runtime::Table> {
+fn table(state: &mut Option<OperatorState>) -> Result<&mut weir_state::Table> {
     state
         .as_mut()
         .map(|state| state.table(0))
@@ -268,14 +263,14 @@ impl Operator for Deduplicate {
         let table = table(&mut self.state)?;
         let times = times.filter(|_| matches!(self.forget, Forget::WithTime { .. }));
         for row in 0..rows.num_rows() {
-            let key = self.keys.key(row);
+            let (group, key) = self.keys.key(row);
             let time = match &times {
                 None => 0,
                 Some(times) if times.is_valid(row) => times.value(row),
                 // No watermark reaches a time that is not known.
                 Some(_) => i64::MAX,
             };
-            let slot = table.touch(key.group, time, key.bytes);
+            let slot = table.touch(group, time, key);
             let row = u32::try_from(row).expect("invariant: a batch has fewer than 2^32 rows");
             self.candidates.offer(slot, context.origin, row);
         }

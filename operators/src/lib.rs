@@ -18,6 +18,7 @@ mod dedup;
 mod explode;
 mod expression;
 mod filter;
+mod keys;
 mod limit;
 mod map;
 mod project;

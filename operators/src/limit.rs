@@ -3,30 +3,43 @@
 //! Which rows are the first follows from their origin: rows of an epoch are held, no more of them than can still be wanted, and
 //! passed on in the order of origins when the epoch ends.
 
-use weir_runtime::{
-    Operator, OperatorContext, OperatorSpec, OperatorState, Origin, Outbox, Result, Rows, Table,
-    TableKind, TableSpec, WeirError, key_group,
-};
+use std::sync::Arc;
 
-/// Key of the one entry.
-const COUNTER: &[u8] = b"rows";
+use arrow::array::{ArrayRef, AsArray, UInt64Array};
+use arrow::datatypes::{DataType, Field, Fields, UInt64Type};
+use weir_runtime::{
+    Operator, OperatorContext, OperatorSpec, Origin, Outbox, Result, Rows, WeirError, key_group,
+};
+use weir_state::{OperatorState, Table, TableKind, TableSpec};
+
+use crate::row_codec::{RowCodec, fields_text};
+
+/// Key of the one entry: a row without fields.
+const COUNTER: &[u8] = &[];
 /// So many rows more than can be wanted are held before they are sorted out.
 const SLACK: u64 = 16_384;
 
 /// An operator that passes on the first `rows` rows of the query's life. Its exchange must be to a single subtask.
 pub fn limit(rows: u64) -> OperatorSpec {
-    let table = TableSpec {
-        name: "count".to_owned(),
-        kind: TableKind::Keyed,
-        version: 1,
-        key: String::new(),
-        value: "rows passed on: u64, little-endian".to_owned(),
-    };
     OperatorSpec::new("limit", move |_| Ok(Limit::new(rows)))
         .with_detail(rows.to_string())
         .with_param("rows", rows.to_string())
         .with_state_name("globalLimit")
-        .with_tables(vec![table])
+        .with_tables(vec![table()])
+}
+
+fn counted() -> Fields {
+    Fields::from(vec![Field::new("rows", DataType::UInt64, false)])
+}
+
+fn table() -> TableSpec {
+    TableSpec {
+        name: "count".to_owned(),
+        kind: TableKind::Keyed,
+        version: 1,
+        key: fields_text(&Fields::empty()),
+        value: fields_text(&counted()),
+    }
 }
 
 struct Limit {
@@ -88,11 +101,10 @@ impl Operator for Limit {
         let table = self.table()?;
         let slot = table.touch(key_group(COUNTER), 0, COUNTER);
         table.load()?;
-        let stored = table.value(slot).map(<[u8; 8]>::try_from).transpose();
-        let stored = stored.map_err(|_| {
-            WeirError::internal("the stored count of a limit is not eight bytes long")
-        })?;
-        self.passed = stored.map_or(0, u64::from_le_bytes);
+        if let Some(value) = table.value(slot) {
+            let columns = RowCodec::new(counted())?.decode([value])?;
+            self.passed = columns[0].as_primitive::<UInt64Type>().value(0);
+        }
         Ok(())
     }
 
@@ -131,24 +143,22 @@ impl Operator for Limit {
             self.passed += rows.num_rows() as u64;
             out.emit(rows);
         }
-        let passed = self.passed.to_le_bytes();
+        let passed: ArrayRef = Arc::new(UInt64Array::from(vec![self.passed]));
+        let value = RowCodec::new(counted())?.encode(&[passed], 1)?;
         let table = self.table()?;
         let slot = table.touch(key_group(COUNTER), 0, COUNTER);
-        table.set(slot, &passed);
+        table.set(slot, value.get(0));
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+    use arrow::array::{Int64Array, RecordBatch};
     use arrow::datatypes::Int64Type;
-    use weir_runtime::Epoch;
 
     use super::*;
-    use crate::expression::testing::context;
+    use crate::expression::testing::{commit, context};
 
     fn rows(values: Vec<i64>) -> Rows {
         let column: ArrayRef = Arc::new(Int64Array::from(values));
@@ -157,15 +167,8 @@ mod tests {
 
     fn opened(limit: u64, context: &OperatorContext) -> Limit {
         let mut operator = Limit::new(limit);
-        let table = TableSpec {
-            name: "count".to_owned(),
-            kind: TableKind::Keyed,
-            version: 1,
-            key: String::new(),
-            value: String::new(),
-        };
         operator
-            .open(OperatorState::in_memory(&[table]), context)
+            .open(OperatorState::in_memory(&[table()]), context)
             .expect("open");
         operator
     }
@@ -187,8 +190,7 @@ mod tests {
                 .expect("process");
         }
         operator.on_epoch_end(context, &mut out).expect("end");
-        let state = operator.state().expect("state");
-        futures::executor::block_on(state.commit(Epoch::FIRST)).expect("commit");
+        commit(operator);
         let values = |rows: Rows| {
             rows.batch()
                 .column(0)

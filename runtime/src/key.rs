@@ -15,20 +15,16 @@ pub fn normal_key(column: &ArrayRef) -> ArrayRef {
         return Arc::clone(column);
     }
     match column.data_type() {
-        DataType::Float32 => {
-            Arc::new(
-                column
-                    .as_primitive::<Float32Type>()
-                    .unary::<_, Float32Type>(|v| if v.is_nan() { f32::NAN } else { v + 0.0 }),
-            )
-        }
-        DataType::Float64 => {
-            Arc::new(
-                column
-                    .as_primitive::<Float64Type>()
-                    .unary::<_, Float64Type>(|v| if v.is_nan() { f64::NAN } else { v + 0.0 }),
-            )
-        }
+        DataType::Float32 => Arc::new(
+            column
+                .as_primitive::<Float32Type>()
+                .unary::<_, Float32Type>(|v| if v.is_nan() { f32::NAN } else { v + 0.0 }),
+        ),
+        DataType::Float64 => Arc::new(
+            column
+                .as_primitive::<Float64Type>()
+                .unary::<_, Float64Type>(|v| if v.is_nan() { f64::NAN } else { v + 0.0 }),
+        ),
         DataType::Struct(fields) => {
             let inner = column.as_struct().columns().iter().map(normal_key);
             Arc::new(StructArray::new(

@@ -67,7 +67,4 @@ pub use supervisor::{GetLastProgress, GetStatus, ProcessAllAvailable, QueryActor
 pub use topology::{Input, Stream, Topology, TopologyBuilder};
 pub use trigger::{NextStart, Trigger, next_start, parse_interval_ms};
 pub use watermark::{WatermarkPolicy, WatermarkTracker, merge_event_times};
-pub use weir_state::{
-    Clock, Epoch, Fingerprint, ManualClock, OperatorState, StateEntry, StateError, SystemClock, Table,
-    TableKind, TableSpec, TableStats,
-};
+pub use weir_state::{Clock, Epoch, Fingerprint, ManualClock, SystemClock};

@@ -1,4 +1,4 @@
-//! Deduplication. The exchange is by the key columns, the event time last where it is one of them.
+//! Deduplication. The exchange is by the key columns, in the order of the input.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Planner<'_> {
             .collect::<datafusion::common::Result<Vec<_>>>()
             .map_err(plan_error)?;
         // Which keys they are counts, not in which order they were named.
-        keys.sort_unstable_by_key(|key| (time == Some(*key), *key));
+        keys.sort_unstable();
         keys.dedup();
         let delay_ms = time.and_then(|_| watermark_delay_ms(&node.input));
         let forget = forget(node, &keys, time, delay_ms)?;
@@ -60,7 +60,9 @@ impl Planner<'_> {
     /// emitted.
     pub(super) fn distinct(&mut self, node: &Distinct) -> Result<Stream> {
         let Distinct::All(input) = node else {
-            return Err(WeirError::internal("DISTINCT ON over a stream was not refused"));
+            return Err(WeirError::internal(
+                "DISTINCT ON over a stream was not refused",
+            ));
         };
         let columns = input.schema().columns().into_iter().map(Expr::Column);
         let aggregate = Aggregate::try_new(Arc::clone(input), columns.collect(), Vec::new())
@@ -84,7 +86,7 @@ fn forget(
         })?;
         return Ok(after(delay));
     }
-    if time.is_some() && keys.last().copied() == time {
+    if time.is_some_and(|time| keys.contains(&time)) {
         let delay = delay_ms.unwrap_or_default().saturating_mul(MICROS_PER_MS);
         let bucket = (delay / BUCKETS_PER_DELAY).clamp(BUCKETS.0, BUCKETS.1);
         return Ok(Forget::WithTime { bucket });

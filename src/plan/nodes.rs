@@ -182,7 +182,12 @@ impl UserDefinedLogicalNodeCore for DeduplicateNode {
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
         // By its event time a row is late, whether or not somebody above reads the column.
-        let marked = self.input.schema().columns().into_iter().zip(marks(&self.input));
+        let marked = self
+            .input
+            .schema()
+            .columns()
+            .into_iter()
+            .zip(marks(&self.input));
         let times = marked.filter(|(_, mark)| *mark).map(|(column, _)| column);
         let own: Vec<Column> = self.keys.iter().cloned().chain(times).collect();
         needed(&self.input, &own, output_columns)

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
 use proptest::prelude::*;
-use weir_runtime::{Epoch, Origin};
+use weir_runtime::Origin;
 
 use super::*;
-use crate::expression::testing::context;
+use crate::expression::testing::{commit, context, opened};
 
 const SECOND: i64 = 1_000_000;
 
@@ -19,7 +19,8 @@ type Row = (i64, Option<i64>, i64);
 
 fn batch(rows: &[Row]) -> RecordBatch {
     let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.0)));
-    let times = TimestampMicrosecondArray::from_iter(rows.iter().map(|row| row.1.map(|s| s * SECOND)));
+    let times =
+        TimestampMicrosecondArray::from_iter(rows.iter().map(|row| row.1.map(|s| s * SECOND)));
     let values: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.2)));
     RecordBatch::try_from_iter_with_nullable([
         ("k", keys, true),
@@ -42,34 +43,19 @@ fn unbatch(batch: &RecordBatch) -> Vec<Row> {
 
 /// An operator with its state, driven epoch by epoch.
 struct Driven {
-    operator: Deduplicate,
+    operator: Box<dyn Operator>,
     context: OperatorContext,
 }
 
 impl Driven {
     fn new(keys: Vec<usize>, time: Option<usize>, forget: Forget) -> Self {
-        let schema = batch(&[]).schema();
         let spec = Dedup { keys, time, forget };
-        let described = dedup(&schema, spec.clone()).unwrap();
-        drop(described);
-        let kind = match forget {
-            Forget::Never => TableKind::Keyed,
-            Forget::WithTime { bucket } => TableKind::Timed { bucket },
-            Forget::After { .. } => TableKind::Expiring,
-        };
-        let table = TableSpec {
-            name: "keys".into(),
-            kind,
-            version: 1,
-            key: String::new(),
-            value: String::new(),
-        };
+        let spec = dedup(&batch(&[]).schema(), spec).unwrap();
         let context = context();
-        let mut operator = Deduplicate::new(&schema, &spec).unwrap();
-        operator
-            .open(OperatorState::in_memory(&[table]), &context)
-            .unwrap();
-        Self { operator, context }
+        Self {
+            operator: opened(&spec, &context),
+            context,
+        }
     }
 
     /// One epoch under a watermark in seconds; batches of splits in the order in which they arrive.
@@ -91,12 +77,9 @@ impl Driven {
                 .process(0, Rows::inserts(batch(rows)), &self.context, &mut out)
                 .unwrap();
         }
-        self.operator
-            .on_epoch_end(&self.context, &mut out)
-            .unwrap();
+        self.operator.on_epoch_end(&self.context, &mut out).unwrap();
         self.context.late_watermark_ms = self.context.watermark_ms;
-        let state = self.operator.state().unwrap();
-        futures::executor::block_on(state.commit(Epoch::FIRST)).unwrap();
+        commit(self.operator.as_mut());
         out.take()
             .iter()
             .flat_map(|rows| unbatch(rows.batch()))
@@ -119,7 +102,10 @@ fn dedup_keeps_the_first_row_by_split_whatever_arrives_first() {
         driven.epoch(None, &arriving),
         [(1, None, 20), (2, None, 11)]
     );
-    assert_eq!(driven.epoch(None, &[(0, vec![(2, None, 30), (3, None, 31)])]), [(3, None, 31)]);
+    assert_eq!(
+        driven.epoch(None, &[(0, vec![(2, None, 30), (3, None, 31)])]),
+        [(3, None, 31)]
+    );
     assert_eq!(driven.context.metrics.snapshot().duplicate, 3);
 }
 
@@ -204,7 +190,7 @@ fn dedup_refuses_what_does_not_fit() {
     assert!(refused(vec![7], None, Forget::Never).contains("column 7"));
     assert!(refused(vec![0], None, Forget::After { micros: 1 }).contains("event time"));
     let timed = Forget::WithTime { bucket: 1 };
-    assert!(refused(vec![1, 0], Some(1), timed).contains("last"));
+    assert!(refused(vec![0], Some(1), timed).contains("no key"));
 }
 
 /// What deduplication means, row by row in the order of origins.
@@ -245,13 +231,21 @@ impl Model {
 
 /// Rows of each split of an epoch, and how far the watermark moves.
 fn epochs() -> impl Strategy<Value = Vec<(Vec<Vec<Row>>, Option<i64>)>> {
-    let row = (0..6_i64, proptest::option::weighted(0.9, 0..40_i64), 0..1000_i64);
+    let row = (
+        0..6_i64,
+        proptest::option::weighted(0.9, 0..40_i64),
+        0..1000_i64,
+    );
     let splits = prop::collection::vec(prop::collection::vec(row, 0..12), 1..4);
     prop::collection::vec((splits, proptest::option::of(0..8_i64)), 1..6)
 }
 
 /// The rows of the splits as batches of up to `size` rows, splits interleaved by `order`.
-fn arrival(splits: &[Vec<Row>], size: usize, order: &[prop::sample::Index]) -> Vec<(u32, Vec<Row>)> {
+fn arrival(
+    splits: &[Vec<Row>],
+    size: usize,
+    order: &[prop::sample::Index],
+) -> Vec<(u32, Vec<Row>)> {
     let mut waiting: Vec<(u32, Vec<Vec<Row>>)> = splits
         .iter()
         .enumerate()
