@@ -10,13 +10,18 @@
 //! | [`explode`] | one row per element of an array or map |
 //! | [`union`] | several inputs as one stream |
 //! | [`watermark`] | observes event times, from which the query's watermark follows |
+//! | [`dedup`] | the first row of each key |
+//! | [`limit`] | the first rows of a query's life |
 //! | [`map_batches`] | user code over batches |
 //! | [`top_n`] | the first rows of each partition, kept up to date |
 //! | [`sort`] | orders and cuts the complete result of an epoch |
 
+mod dedup;
 mod explode;
 mod expression;
 mod filter;
+mod keys;
+mod limit;
 mod map;
 mod multiset;
 mod project;
@@ -26,9 +31,11 @@ mod top_n;
 mod union;
 mod watermark;
 
+pub use dedup::{Dedup, Forget, dedup};
 pub use explode::{Explode, explode};
 pub use expression::{ErrorMap, Expression, data_error};
 pub use filter::filter;
+pub use limit::limit;
 pub use map::map_batches;
 pub use project::project;
 pub use row_codec::{EncodedRows, RowCodec, fields_from_text, fields_text};

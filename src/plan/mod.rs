@@ -6,6 +6,7 @@
 //! written again gets its old ids.
 
 mod changes;
+mod dedup;
 mod equality;
 mod error;
 mod event_time;
@@ -13,6 +14,7 @@ mod explode;
 mod filter;
 mod keys;
 mod leaf;
+mod limit;
 mod nodes;
 mod project;
 mod prune;
@@ -96,17 +98,21 @@ impl Planner<'_> {
             LogicalPlan::Projection(projection) => self.project(projection),
             LogicalPlan::Filter(filter) => self.filter(filter),
             LogicalPlan::Union(union) => self.union(union),
+            LogicalPlan::Distinct(distinct) => self.distinct(distinct),
+            LogicalPlan::Limit(limit) => match self.limit_of_result(limit)? {
+                Some(stream) => Ok(stream),
+                None => self.limit(limit),
+            },
             LogicalPlan::Repartition(repartition) => self.repartition(repartition),
             LogicalPlan::Sort(sort) => self.sort(sort),
             LogicalPlan::Window(window) => self.top_n(window),
-            LogicalPlan::Limit(limit) => self.limit_of_result(limit)?.ok_or_else(|| {
-                WeirError::internal(format!("no operator for the plan node {}", plan.display()))
-            }),
             other => {
                 if let Some(generate) = Generate::of(other) {
                     self.explode(generate)
                 } else if let Some(watermark) = WatermarkNode::of(other) {
                     self.watermark(watermark)
+                } else if let Some(deduplicate) = DeduplicateNode::of(other) {
+                    self.deduplicate(deduplicate)
                 } else {
                     Err(WeirError::internal(format!(
                         "no operator for the plan node {}",

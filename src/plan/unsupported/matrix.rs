@@ -216,12 +216,14 @@ fn frame(shape: &Shape, session: &Session) -> Option<Result<DataFrame>> {
 
 /// What is wrong with our verdict, if anything.
 fn differs(shape: &Shape, accepted: bool, ours: &Result<()>) -> Option<String> {
-    let condition = ours.as_ref().err().and_then(WeirError::condition);
-    let not_yet = condition == Some("NOT_YET_SUPPORTED");
+    let error = ours.as_ref().err();
+    let not_yet = error.is_some_and(|error| error.condition() == Some("NOT_YET_SUPPORTED"));
+    let refused = error.is_some_and(|error| error.fault() == weir_runtime::Fault::Plan);
     let fine = match (accepted, shape) {
         (true, Later(_)) => not_yet,
         (true, _) => ours.is_ok(),
-        (false, _) => ours.is_err() && !not_yet && condition.is_some(),
+        (false, Later(_)) => refused,
+        (false, _) => refused && !not_yet,
     };
     (!fine).then(|| format!("accepted: {accepted}, here: {ours:?}"))
 }
