@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod accounting;
+mod field;
 mod frames;
 mod manager;
 mod refusals;
