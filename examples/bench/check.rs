@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::array::{
+    ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+};
 use arrow::datatypes::Int64Type;
 use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
@@ -26,7 +28,12 @@ pub(crate) fn input(arguments: &Arguments, bench: Bench, directory: &str) -> Res
     let mut newest = SystemTime::UNIX_EPOCH;
     for entry in std::fs::read_dir(&from).map_err(io)? {
         let entry = entry.map_err(io)?;
-        newest = newest.max(entry.metadata().and_then(|known| known.modified()).map_err(io)?);
+        newest = newest.max(
+            entry
+                .metadata()
+                .and_then(|known| known.modified())
+                .map_err(io)?,
+        );
         let link = to.join(entry.file_name());
         std::fs::hard_link(entry.path(), &link)
             .or_else(|_| std::fs::copy(entry.path(), &link).map(drop))
@@ -36,7 +43,8 @@ pub(crate) fn input(arguments: &Arguments, bench: Bench, directory: &str) -> Res
         let last = to.join("zz-last.parquet");
         write(&last, &last_bid()?)?;
         let file = File::options().write(true).open(&last).map_err(io)?;
-        file.set_modified(newest + Duration::from_secs(10)).map_err(io)?;
+        file.set_modified(newest + Duration::from_secs(10))
+            .map_err(io)?;
     }
     Ok(to)
 }
@@ -80,14 +88,17 @@ pub(crate) async fn compare(
         _ => session.read().parquet(&path).await?,
     };
     let bids = match bench.mode() {
-        "append" if bench != Bench::A => bids.filter("date_time < TIMESTAMP '2099-01-01 00:00:00'")?,
+        "append" if bench != Bench::A => {
+            bids.filter("date_time < TIMESTAMP '2099-01-01 00:00:00'")?
+        }
         _ => bids,
     };
     bids.create_or_replace_temp_view("bids")?;
     let answer = session.sql(bench.in_batch()).await?.collect().await?;
     let number = |column: usize| {
         let batch = answer.iter().find(|batch| batch.num_rows() == 1)?;
-        let integers = arrow::compute::cast(batch.column(column), &arrow::datatypes::DataType::Int64);
+        let integers =
+            arrow::compute::cast(batch.column(column), &arrow::datatypes::DataType::Int64);
         Some(integers.ok()?.as_primitive::<Int64Type>().value(0))
     };
     let expected: Vec<i64> = (0..3).map(|column| number(column).unwrap_or(-1)).collect();

@@ -128,7 +128,11 @@ fn session(arguments: &Arguments) -> Result<Session> {
 
 async fn measure(arguments: &Arguments, bench: Bench) -> Result<()> {
     let rows = rows_of(&arguments.data)?;
-    let default = if bench == Bench::A { "parquet" } else { "checksum" };
+    let default = if bench == Bench::A {
+        "parquet"
+    } else {
+        "checksum"
+    };
     let kind = arguments.sink.as_deref().unwrap_or(default);
     let (output, checkpoint) = (
         fresh(&arguments.work, "out")?,
@@ -167,7 +171,10 @@ async fn measure(arguments: &Arguments, bench: Bench) -> Result<()> {
         add(&mut told, checksums.report());
     }
     if arguments.check {
-        add(&mut told, check::compare(bench, &session, &input, &checksums).await?);
+        add(
+            &mut told,
+            check::compare(bench, &session, &input, &checksums).await?,
+        );
     }
     println!("{told}");
     Ok(())
@@ -180,13 +187,18 @@ fn report(progress: &[QueryProgress], checkpoint: &Path) -> Result<Value> {
     milliseconds.sort_unstable();
     let state_rows = |epoch: &QueryProgress| {
         let rows = epoch.state_operators.iter();
-        rows.filter_map(|told| told["numRowsTotal"].as_u64()).sum::<u64>()
+        rows.filter_map(|told| told["numRowsTotal"].as_u64())
+            .sum::<u64>()
     };
     let late = |epoch: &QueryProgress| {
         let rows = epoch.state_operators.iter();
-        rows.filter_map(|told| told["numRowsDroppedByWatermark"].as_u64()).sum::<u64>()
+        rows.filter_map(|told| told["numRowsDroppedByWatermark"].as_u64())
+            .sum::<u64>()
     };
-    let written: u64 = progress.iter().map(|epoch| epoch.sink.num_output_rows).sum();
+    let written: u64 = progress
+        .iter()
+        .map(|epoch| epoch.sink.num_output_rows)
+        .sum();
     let bytes = size(checkpoint)?;
     Ok(json!({
         "epochs": progress.len(), "median_epoch_ms": milliseconds.get(milliseconds.len() / 2),

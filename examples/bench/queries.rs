@@ -18,7 +18,8 @@ pub(crate) enum Bench {
     H,
 }
 
-const TUMBLING: &str = "SELECT window.start AS w, auction, count(*) AS n, sum(price) AS s, avg(price) AS a
+const TUMBLING: &str =
+    "SELECT window.start AS w, auction, count(*) AS n, sum(price) AS s, avg(price) AS a
     FROM bids GROUP BY window(date_time, '10 seconds'), auction";
 const TOTALS: &str = "SELECT bidder, count(*) AS n, sum(price) AS s FROM bids GROUP BY bidder";
 const SESSIONS: &str = "SELECT session_window.start AS w, bidder, count(*) AS n, sum(price) AS s
@@ -87,17 +88,14 @@ impl Bench {
             .option("maxFilesPerTrigger", files);
         let path = input.display().to_string();
         if self == Self::A {
-            return reader
-                .json(&path)?
-                .filter("price > 200000")?
-                .select_expr(&[
-                    "bid_id",
-                    "auction",
-                    "bidder",
-                    "CAST(price AS DOUBLE) * 0.908 AS price_eur",
-                    "channel",
-                    "date_time",
-                ]);
+            return reader.json(&path)?.filter("price > 200000")?.select_expr(&[
+                "bid_id",
+                "auction",
+                "bidder",
+                "CAST(price AS DOUBLE) * 0.908 AS price_eur",
+                "channel",
+                "date_time",
+            ]);
         }
         let bids = reader.parquet(&path)?;
         let bids = match self {
@@ -106,7 +104,9 @@ impl Bench {
         };
         if self == Self::E {
             let keys = ["bidder", "auction", "window(date_time, '10 seconds') AS w"];
-            return bids.select_expr(&keys)?.drop_duplicates(&["bidder", "auction", "w"]);
+            return bids
+                .select_expr(&keys)?
+                .drop_duplicates(&["bidder", "auction", "w"]);
         }
         bids.create_or_replace_temp_view("bids")?;
         session.sql(self.sql()).await

@@ -68,12 +68,22 @@ impl Checksums {
     fn add(&self, batch: &RecordBatch) {
         let mut seen = self.lock();
         seen.rows += batch.num_rows() as u64;
-        let columns: Vec<Vec<i64>> = self.bench.sums().iter().map(|name| column(batch, name)).collect();
+        let columns: Vec<Vec<i64>> = self
+            .bench
+            .sums()
+            .iter()
+            .map(|name| column(batch, name))
+            .collect();
         for (at, values) in columns.iter().enumerate() {
             seen.sums[at] += values.iter().map(|value| i128::from(*value)).sum::<i128>();
         }
         if self.keep {
-            let keys: Vec<Vec<i64>> = self.bench.keys().iter().map(|name| column(batch, name)).collect();
+            let keys: Vec<Vec<i64>> = self
+                .bench
+                .keys()
+                .iter()
+                .map(|name| column(batch, name))
+                .collect();
             for row in 0..batch.num_rows() {
                 let key = keys.iter().map(|column| column[row]).collect();
                 seen.newest.insert(key, [columns[0][row], columns[1][row]]);
@@ -149,7 +159,11 @@ impl SinkWriter for Checksums {
 
 #[async_trait]
 impl SinkCommitter for Checksums {
-    async fn commit(&mut self, _epoch: Epoch, _committables: Vec<Committable>) -> Result<CommitOutcome> {
+    async fn commit(
+        &mut self,
+        _epoch: Epoch,
+        _committables: Vec<Committable>,
+    ) -> Result<CommitOutcome> {
         Ok(CommitOutcome::Committed)
     }
 }

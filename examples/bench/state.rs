@@ -19,7 +19,11 @@ const FEW_EPOCHS: u64 = 10;
 
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     for (name, mode, query) in [
-        ("count by key", "update", "SELECT v, count(*) AS n FROM rows GROUP BY v"),
+        (
+            "count by key",
+            "update",
+            "SELECT v, count(*) AS n FROM rows GROUP BY v",
+        ),
         ("distinct", "append", "SELECT DISTINCT v FROM rows"),
     ] {
         let checkpoint = fresh(&arguments.work, "checkpoint")?;
@@ -40,12 +44,20 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
             .option("checkpointLocation", &checkpoint)
             .start()
             .await?;
-        let mut driven = Driven { name, query, stream, checkpoint, bytes: 0 };
+        let mut driven = Driven {
+            name,
+            query,
+            stream,
+            checkpoint,
+            bytes: 0,
+        };
         let (mut from, step) = (0, (arguments.keys / KEYS_PER_EPOCH / 10).max(1));
         while from < arguments.keys {
             let to = (from + KEYS_PER_EPOCH).min(arguments.keys);
             let told = (from / KEYS_PER_EPOCH) % step == 0 || to == arguments.keys;
-            driven.epoch("new keys", (from..to).map(scattered), told).await?;
+            driven
+                .epoch("new keys", (from..to).map(scattered), told)
+                .await?;
             from = to;
         }
         for number in 0..FEW_EPOCHS {
@@ -71,7 +83,12 @@ struct Driven {
 }
 
 impl Driven {
-    async fn epoch(&mut self, what: &str, keys: impl Iterator<Item = i64>, told: bool) -> Result<()> {
+    async fn epoch(
+        &mut self,
+        what: &str,
+        keys: impl Iterator<Item = i64>,
+        told: bool,
+    ) -> Result<()> {
         let values = Int64Array::from_iter_values(keys);
         let rows = values.len();
         let since = now();
@@ -84,7 +101,9 @@ impl Driven {
         self.bytes = bytes;
         let progress = self.query.last_progress();
         let operators = progress.iter().flat_map(|epoch| &epoch.state_operators);
-        let state_rows: u64 = operators.filter_map(|told| told["numRowsTotal"].as_u64()).sum();
+        let state_rows: u64 = operators
+            .filter_map(|told| told["numRowsTotal"].as_u64())
+            .sum();
         if told {
             println!(
                 "{}",

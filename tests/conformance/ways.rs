@@ -53,9 +53,7 @@ impl Way {
     /// `min`, a restart therefore holds the watermark back until all of them have seen rows again.
     pub(crate) fn suits(self, case: &Case) -> bool {
         let policy = case.config.get("multipleWatermarkPolicy");
-        !self.interrupts()
-            || case.watermarks() < 2
-            || policy.is_some_and(|policy| policy == "max")
+        !self.interrupts() || case.watermarks() < 2 || policy.is_some_and(|policy| policy == "max")
     }
 }
 

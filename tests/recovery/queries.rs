@@ -68,7 +68,8 @@ impl Row {
             amount,
             micros,
         } = self;
-        let time = chrono::DateTime::from_timestamp_micros(*micros).expect("a time of this century");
+        let time =
+            chrono::DateTime::from_timestamp_micros(*micros).expect("a time of this century");
         let time = time.to_rfc3339_opts(chrono::SecondsFormat::Micros, true);
         format!(
             r#"{{"id":{id},"user":{user},"action":"{action}","amount":{amount}.5,"ts":"{time}"}}"#
@@ -77,10 +78,12 @@ impl Row {
 }
 
 /// The columns of [`Row::json`].
-pub(crate) const SCHEMA: &str = "id BIGINT, user BIGINT, action STRING, amount DOUBLE, ts TIMESTAMP";
+pub(crate) const SCHEMA: &str =
+    "id BIGINT, user BIGINT, action STRING, amount DOUBLE, ts TIMESTAMP";
 
 impl Kind {
-    pub(crate) const STATEFUL: [Self; 4] = [Self::Windows, Self::Dedup, Self::Sessions, Self::Totals];
+    pub(crate) const STATEFUL: [Self; 4] =
+        [Self::Windows, Self::Dedup, Self::Sessions, Self::Totals];
 
     /// By the name `Debug` gives; how a child process is told.
     pub(crate) fn named(name: &str) -> Self {
@@ -93,7 +96,10 @@ impl Kind {
     pub(crate) fn rows(self, file: u64, rows: u64) -> Vec<Row> {
         let own = (0..rows).map(|row| Row::new(file, row));
         let again = match (self, file.checked_sub(1)) {
-            (Self::Dedup, Some(before)) => (0..rows).step_by(2).map(|row| Row::new(before, row)).collect(),
+            (Self::Dedup, Some(before)) => (0..rows)
+                .step_by(2)
+                .map(|row| Row::new(before, row))
+                .collect(),
             _ => Vec::new(),
         };
         own.chain(again).collect()
@@ -112,7 +118,9 @@ impl Kind {
         }
         let timed = rows.with_watermark("ts", "15 seconds")?;
         if self == Self::Dedup {
-            return timed.drop_duplicates(&["id", "ts"])?.select(["id", "amount"]);
+            return timed
+                .drop_duplicates(&["id", "ts"])?
+                .select(["id", "amount"]);
         }
         timed.create_or_replace_temp_view("actions")?;
         let query = match self {
@@ -179,15 +187,23 @@ fn totals(rows: &[&Row]) -> Vec<String> {
     let mut sums = Sums::new();
     rows.iter().for_each(|row| add(&mut sums, row.user, row.id));
     let totals = sums.into_iter();
-    totals.map(|(user, (n, s))| format!("{user}|{n}|{s}")).collect()
+    totals
+        .map(|(user, (n, s))| format!("{user}|{n}|{s}"))
+        .collect()
 }
 
 fn windows(rows: &[&Row], watermark: i64) -> Vec<String> {
     let mut sums = Sums::new();
     for row in rows {
-        add(&mut sums, (row.micros - row.micros % SPAN, row.action), row.id);
+        add(
+            &mut sums,
+            (row.micros - row.micros % SPAN, row.action),
+            row.id,
+        );
     }
-    let closed = sums.into_iter().filter(|((start, _), _)| start + SPAN <= watermark);
+    let closed = sums
+        .into_iter()
+        .filter(|((start, _), _)| start + SPAN <= watermark);
     closed
         .map(|((start, action), (n, s))| format!("{start}|{action}|{n}|{s}"))
         .collect()
@@ -196,7 +212,10 @@ fn windows(rows: &[&Row], watermark: i64) -> Vec<String> {
 fn sessions(rows: &[&Row], watermark: i64) -> Vec<String> {
     let mut by_user: BTreeMap<i64, BTreeSet<(i64, i64)>> = BTreeMap::new();
     for row in rows {
-        by_user.entry(row.user).or_default().insert((row.micros, row.id));
+        by_user
+            .entry(row.user)
+            .or_default()
+            .insert((row.micros, row.id));
     }
     let mut closed = Vec::new();
     for (user, rows) in by_user {

@@ -16,6 +16,9 @@ pub(crate) struct Shop {
     home: PathBuf,
     kind: Kind,
     settings: Vec<(&'static str, String)>,
+    /// Files of an epoch at most.
+    files: u64,
+    parallelism: usize,
 }
 
 impl Shop {
@@ -30,7 +33,15 @@ impl Shop {
             home: home.to_owned(),
             kind,
             settings: Vec::new(),
+            files: 2,
+            parallelism: 2,
         }
+    }
+
+    /// The shop with another cut into epochs and another number of subtasks.
+    pub(crate) fn cut(mut self, files: u64, parallelism: usize) -> Self {
+        (self.files, self.parallelism) = (files, parallelism);
+        self
     }
 
     /// The shop with a setting of its sessions.
@@ -70,14 +81,14 @@ impl Shop {
     ) -> Result<StreamingQuery> {
         let engine = QueryConfig {
             failpoints,
-            parallelism: 2,
+            parallelism: self.parallelism,
             ..QueryConfig::default()
         };
         let rows = session
             .read_stream()
             .format("json")
             .schema(SCHEMA)
-            .option("maxFilesPerTrigger", 2)
+            .option("maxFilesPerTrigger", self.files)
             .load(&self.path("in"))?;
         let writer = self
             .kind

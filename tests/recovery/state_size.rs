@@ -43,7 +43,10 @@ struct Told {
 
 fn memory() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("of this process");
-    let pages = statm.split_whitespace().nth(1).and_then(|text| text.parse::<u64>().ok());
+    let pages = statm
+        .split_whitespace()
+        .nth(1)
+        .and_then(|text| text.parse::<u64>().ok());
     pages.expect("resident pages") * 4096
 }
 
@@ -86,8 +89,14 @@ impl Run {
             .expect("a session");
         let schema = weir::types::parse_schema("v BIGINT, ts TIMESTAMP").expect("a schema");
         let stream = MemoryStream::new(schema);
-        let rows = session.read_stream().source(stream.source()).expect("a stream");
-        let rows = rows.with_watermark("ts", "0 seconds").expect("a watermark");
+        let rows = session
+            .read_stream()
+            .source(stream.source())
+            .expect("a stream");
+        let rows = match query.contains("ts") {
+            true => rows.with_watermark("ts", "0 seconds").expect("a watermark"),
+            false => rows,
+        };
         rows.create_or_replace_temp_view("rows").expect("a view");
         let frame = session.sql(query).await.expect("a query");
         let checkpoint = home.join("checkpoint");
@@ -104,7 +113,10 @@ impl Run {
                         rows.fetch_add(batch.num_rows() as i64, Ordering::Relaxed);
                         let last = batch.columns().last().expect("a column");
                         let values = last.as_primitive::<Int64Type>().values();
-                        sum.fetch_add(values.iter().fold(0, |sum, value| sum.wrapping_add(*value)), Ordering::Relaxed);
+                        sum.fetch_add(
+                            values.iter().fold(0, |sum, value| sum.wrapping_add(*value)),
+                            Ordering::Relaxed,
+                        );
                     }
                     Ok(())
                 }
@@ -132,7 +144,8 @@ impl Run {
             arrow::datatypes::DataType::Timestamp(_, zone) => zone.clone(),
             _ => None,
         };
-        let columns: Vec<ArrayRef> = vec![Arc::new(values), Arc::new(times.with_timezone_opt(zone))];
+        let columns: Vec<ArrayRef> =
+            vec![Arc::new(values), Arc::new(times.with_timezone_opt(zone))];
         self.stream.add_columns(columns).expect("added");
         self.query.process_all_available().await.expect("goes on");
         self.told.memory.push(memory());
@@ -146,7 +159,10 @@ impl Run {
         self.told.rows = self.rows.load(Ordering::Relaxed);
         self.told.sum = self.sum.load(Ordering::Relaxed);
         self.query.stop().await;
-        println!("TOLD {}", serde_json::to_string(&self.told).expect("numbers"));
+        println!(
+            "TOLD {}",
+            serde_json::to_string(&self.told).expect("numbers")
+        );
     }
 }
 
@@ -206,9 +222,14 @@ fn told(kind: &str) -> Told {
         .output()
         .expect("a child");
     let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().find_map(|line| line.split_once("TOLD ").map(|(_, told)| told));
+    let line = text
+        .lines()
+        .find_map(|line| line.split_once("TOLD ").map(|(_, told)| told));
     let line = line.unwrap_or_else(|| {
-        panic!("the child told nothing: {text}{}", String::from_utf8_lossy(&output.stderr))
+        panic!(
+            "the child told nothing: {text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        )
     });
     serde_json::from_str(line).expect("what the child told")
 }
@@ -219,7 +240,10 @@ fn assert_flat(memory: &[u64], situation: &str) {
     let most = *memory.iter().max().expect("epochs");
     let state = keys() * BYTES_PER_KEY;
     let allowed = early + state / 4 + 48 * 1024 * 1024;
-    assert!(most <= allowed, "{situation}: {early} bytes early on, {most} at most, state of {state}");
+    assert!(
+        most <= allowed,
+        "{situation}: {early} bytes early on, {most} at most, state of {state}"
+    );
 }
 
 #[test]
@@ -227,13 +251,24 @@ fn e5_counts_of_more_keys_than_memory_holds_are_right_and_cost_what_they_change(
     let told = told("counts");
     let keys = (keys() / EPOCHS * EPOCHS) as i64;
     assert_eq!(told.rows, keys + 100);
-    assert_eq!(told.sum, keys + 200, "every key once, a hundred of them twice");
+    assert_eq!(
+        told.sum,
+        keys + 200,
+        "every key once, a hundred of them twice"
+    );
     assert_eq!(told.state_rows, keys as u64);
     assert_flat(&told.memory, "counts");
-    let grown: Vec<i64> = told.checkpoint.windows(2).map(|pair| pair[1] as i64 - pair[0] as i64).collect();
+    let grown: Vec<i64> = told
+        .checkpoint
+        .windows(2)
+        .map(|pair| pair[1] as i64 - pair[0] as i64)
+        .collect();
     let few = grown.last().expect("epochs");
     let all = *told.checkpoint.last().expect("epochs") as i64;
-    assert!(*few < all / 4, "an epoch of 100 keys grew the checkpoint by {few} of {all} bytes");
+    assert!(
+        *few < all / 4,
+        "an epoch of 100 keys grew the checkpoint by {few} of {all} bytes"
+    );
 }
 
 #[test]
@@ -248,8 +283,18 @@ fn evicted_state_leaves_memory_and_disk() {
     let told = told("evicted");
     let per_epoch = keys() / EPOCHS;
     assert_eq!(told.rows, (2 * EPOCHS * per_epoch) as i64);
-    assert!(told.state_rows <= 2 * per_epoch, "{} rows in state", told.state_rows);
-    let (middle, end) = (told.checkpoint[EPOCHS as usize - 1], *told.checkpoint.last().expect("epochs"));
-    assert!(end <= middle + middle / 2, "checkpoint of {middle} bytes half-way, {end} at the end");
+    assert!(
+        told.state_rows <= 2 * per_epoch,
+        "{} rows in state",
+        told.state_rows
+    );
+    let (middle, end) = (
+        told.checkpoint[EPOCHS as usize - 1],
+        *told.checkpoint.last().expect("epochs"),
+    );
+    assert!(
+        end <= middle + middle / 2,
+        "checkpoint of {middle} bytes half-way, {end} at the end"
+    );
     assert_flat(&told.memory, "evicted");
 }

@@ -40,12 +40,15 @@ fn rows_of_files(files: Vec<PathBuf>) -> Vec<String> {
 
 /// Each row as its values with `|` between them; times as microseconds since 1970.
 pub(crate) fn texts(batch: &RecordBatch) -> Vec<String> {
-    let columns = batch.columns().iter().map(|column| match column.data_type() {
-        DataType::Timestamp(..) => {
-            arrow::compute::cast(column, &DataType::Int64).expect("times are integers")
-        }
-        _ => column.clone(),
-    });
+    let columns = batch
+        .columns()
+        .iter()
+        .map(|column| match column.data_type() {
+            DataType::Timestamp(..) => {
+                arrow::compute::cast(column, &DataType::Int64).expect("times are integers")
+            }
+            _ => column.clone(),
+        });
     let columns: Vec<_> = columns.collect();
     let options = FormatOptions::default().with_null("null");
     let formatters: Vec<_> = columns
@@ -54,7 +57,10 @@ pub(crate) fn texts(batch: &RecordBatch) -> Vec<String> {
         .collect::<std::result::Result<_, _>>()
         .expect("printable columns");
     let row = |row| {
-        let values: Vec<String> = formatters.iter().map(|f| f.value(row).to_string()).collect();
+        let values: Vec<String> = formatters
+            .iter()
+            .map(|f| f.value(row).to_string())
+            .collect();
         values.join("|")
     };
     (0..batch.num_rows()).map(row).collect()

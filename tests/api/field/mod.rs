@@ -1,8 +1,8 @@
 //! Field cases: what went wrong for people who run streaming jobs, each as a small test that names its case.
 
 mod recovery;
-mod state;
 mod stage;
+mod state;
 mod time;
 mod two_inputs;
 mod windows;

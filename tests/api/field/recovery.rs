@@ -84,15 +84,17 @@ async fn p048_epoch_that_failed_after_its_snapshot_leaves_nothing_behind_that_ha
 
 #[tokio::test]
 async fn p049_state_can_be_restored_after_many_epochs_with_little_retention() {
-    let stage = Stage::new("k STRING", &COUNTS, "update")
-        .with("spark.sql.streaming.minBatchesToRetain", 2);
+    let stage =
+        Stage::new("k STRING", &COUNTS, "update").with("spark.sql.streaming.minBatchesToRetain", 2);
     let running = stage.start().await;
     for _ in 0..40 {
         drop_keys(&stage, &["a", "b"]);
         running.idle().await;
     }
     running.stop().await;
-    let kept = std::fs::read_dir(stage.home.path("checkpoint/commits")).unwrap().count();
+    let kept = std::fs::read_dir(stage.home.path("checkpoint/commits"))
+        .unwrap()
+        .count();
     assert!(kept < 25, "{kept} manifests kept of 40 epochs");
     for _ in 0..3 {
         let running = stage.start().await;

@@ -47,8 +47,9 @@ async fn p036_deduplication_without_the_event_time_is_right_and_warned_of() {
 }
 
 const SUM_OF_BIGINT: [Do; 1] = [Do::Sql("SELECT k, sum(v) AS total FROM t GROUP BY k")];
-const SUM_OF_DOUBLE: [Do; 1] =
-    [Do::Sql("SELECT k, sum(CAST(v AS DOUBLE)) AS total FROM t GROUP BY k")];
+const SUM_OF_DOUBLE: [Do; 1] = [Do::Sql(
+    "SELECT k, sum(CAST(v AS DOUBLE)) AS total FROM t GROUP BY k",
+)];
 const RENAMED: [Do; 1] = [Do::Sql("SELECT k, sum(v) AS grand_total FROM t GROUP BY k")];
 
 #[tokio::test]
@@ -82,7 +83,9 @@ async fn p038_another_column_that_state_does_not_hold_is_accepted() {
     let mut stage = Stage::new("id BIGINT, v BIGINT", &narrow, "append");
     stage.run(&[&[r#"{"id":1,"v":7}"#]], false).await;
     stage.change(&wide);
-    stage.run(&[&[r#"{"id":1,"v":8}"#, r#"{"id":2,"v":9}"#]], false).await;
+    stage
+        .run(&[&[r#"{"id":1,"v":8}"#, r#"{"id":2,"v":9}"#]], false)
+        .await;
     assert_eq!(stage.rows(), ["1", "2|9"]);
 }
 

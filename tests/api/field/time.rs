@@ -38,7 +38,8 @@ async fn p001_far_future_row_moves_the_watermark_and_the_loss_is_counted() {
 #[tokio::test]
 async fn p001_row_that_moves_the_watermark_by_more_than_a_day_is_warned_of() {
     listen_to_warnings();
-    let query = "SELECT window.start AS start, count(*) AS n FROM t GROUP BY window(ts_p001, '1 minute')";
+    let query =
+        "SELECT window.start AS start, count(*) AS n FROM t GROUP BY window(ts_p001, '1 minute')";
     let steps = [Do::Watermark("ts_p001", "10 minutes"), Do::Sql(query)];
     let stage = Stage::new("id BIGINT, ts_p001 TIMESTAMP", &steps, "append");
     let files = FAR_FUTURE.map(|file| {
@@ -228,7 +229,10 @@ async fn p014_wall_clock_set_back_or_forward_neither_stops_triggers_nor_makes_a_
     let ids: Vec<u64> = stage.epochs().into_iter().collect();
     assert_eq!(ids, [0, 1, 2, 3, 4]);
     for progress in running.query.recent_progress() {
-        let rates = [progress.input_rows_per_second, progress.processed_rows_per_second];
+        let rates = [
+            progress.input_rows_per_second,
+            progress.processed_rows_per_second,
+        ];
         assert!(rates.iter().all(|rate| rate.is_finite() && *rate >= 0.0));
     }
     running.stop().await;

@@ -73,8 +73,8 @@ async fn p015_silent_input_with_a_watermark_of_its_own_holds_everything_back_by_
 
 #[tokio::test]
 async fn p015_idle_input_is_left_out_after_the_timeout_and_loses_nothing_when_it_wakes() {
-    let stage = Stage::of(&INPUTS, &OWN_WATERMARKS, "append")
-        .with("weir.watermark.idleTimeout", "200ms");
+    let stage =
+        Stage::of(&INPUTS, &OWN_WATERMARKS, "append").with("weir.watermark.idleTimeout", "200ms");
     let running = stage.start().await;
     stage.drop_into("a", &STEP_1);
     running.idle().await;
@@ -92,7 +92,10 @@ async fn p015_idle_input_is_left_out_after_the_timeout_and_loses_nothing_when_it
     stage.drop_into("b", &LAST);
     running.idle().await;
     let rows = stage.rows();
-    assert!(rows.contains(&"2026-03-02T10:00:20Z|2".to_owned()), "{rows:?}");
+    assert!(
+        rows.contains(&"2026-03-02T10:00:20Z|2".to_owned()),
+        "{rows:?}"
+    );
     running.stop().await;
 }
 

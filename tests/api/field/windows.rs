@@ -118,7 +118,8 @@ async fn p022_run_that_ends_by_itself_does_not_flush_open_windows() {
 #[tokio::test]
 async fn p023_append_without_a_usable_watermark_is_refused_at_start_and_says_what_to_do() {
     let by_key = "SELECT k, count(*) AS n FROM t GROUP BY k";
-    let windowed = "SELECT window.start AS ts, count(*) AS n FROM t GROUP BY window(ts, '10 seconds')";
+    let windowed =
+        "SELECT window.start AS ts, count(*) AS n FROM t GROUP BY window(ts, '10 seconds')";
     let refused: [&[Do]; 3] = [
         &[Do::Sql(by_key)],
         &[Do::Sql(windowed), Do::Watermark("ts", "1 second")],
@@ -131,7 +132,10 @@ async fn p023_append_without_a_usable_watermark_is_refused_at_start_and_says_wha
             panic!("{steps:?} started");
         };
         let text = error.to_string();
-        assert!(text.contains("watermark") && text.contains("update"), "{text}");
+        assert!(
+            text.contains("watermark") && text.contains("update"),
+            "{text}"
+        );
         assert!(!stage.home.path("checkpoint/offsets").exists(), "{steps:?}");
     }
 }
@@ -141,7 +145,10 @@ async fn p023_update_mode_into_files_is_refused_at_start() {
     let home = crate::support::Home::new();
     home.put("in/a.json", r#"{"k":"a"}"#);
     let session = crate::support::session();
-    let rows = session.read_stream().schema("k STRING").json(&home.text("in"));
+    let rows = session
+        .read_stream()
+        .schema("k STRING")
+        .json(&home.text("in"));
     let counts = rows.unwrap().group_by(["k"]).unwrap().count().unwrap();
     for mode in ["update", "complete"] {
         let writer = counts.write_stream().output_mode(mode).format("parquet");
@@ -189,7 +196,10 @@ async fn p025_sum_that_overflows_fails_its_epoch_each_time_and_keeps_what_was() 
     stage.drop_file(P025[1]);
     for running in [running, stage.start().await] {
         let error = running.failure().await.to_string();
-        assert!(error.contains("overflow") && error.contains("sum"), "{error}");
+        assert!(
+            error.contains("overflow") && error.contains("sum"),
+            "{error}"
+        );
         assert_eq!(stage.rows(), before);
     }
 }

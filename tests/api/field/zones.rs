@@ -66,7 +66,11 @@ async fn p005_child() {
         stage.run(&[&file], false).await;
         assert_eq!(
             stage.rows(),
-            ["1|1717200000000000", "2|1717200000000000", "3|1717192800000000"],
+            [
+                "1|1717200000000000",
+                "2|1717200000000000",
+                "3|1717192800000000"
+            ],
             "csv: {csv}"
         );
     }
@@ -82,13 +86,18 @@ fn p005_times_without_a_zone_do_not_depend_on_the_zone_of_the_machine() {
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{zone}: {said}");
+        assert!(
+            output.status.success() && said.contains("1 passed"),
+            "{zone}: {said}"
+        );
     }
 }
 
 #[tokio::test]
 async fn p006_fractions_of_a_second_have_their_right_weight() {
-    let steps = [Do::Sql("SELECT id, unix_micros(ts) % 1000000 AS micros FROM t")];
+    let steps = [Do::Sql(
+        "SELECT id, unix_micros(ts) % 1000000 AS micros FROM t",
+    )];
     let stage = Stage::new("id BIGINT, ts TIMESTAMP", &steps, "append").csv();
     let file = [
         "id,ts",
@@ -100,7 +109,9 @@ async fn p006_fractions_of_a_second_have_their_right_weight() {
         "6,2024-06-01T00:00:00Z",
     ];
     stage.run(&[&file], false).await;
-    let micros = ["1|100000", "2|120000", "3|123000", "4|123456", "5|123456", "6|0"];
+    let micros = [
+        "1|100000", "2|120000", "3|123000", "4|123456", "5|123456", "6|0",
+    ];
     assert_eq!(stage.rows(), micros);
 }
 
@@ -111,7 +122,10 @@ async fn p007_numbers_become_times_by_the_unit_the_query_states() {
         Do::Watermark("ts", "0 seconds"),
     ];
     let stage = Stage::new("id BIGINT, ms BIGINT", &steps, "append");
-    let file = [r#"{"id":1,"ms":1718000000}"#, r#"{"id":2,"ms":1718000000000}"#];
+    let file = [
+        r#"{"id":1,"ms":1718000000}"#,
+        r#"{"id":2,"ms":1718000000000}"#,
+    ];
     stage.run(&[&file], false).await;
     assert_eq!(
         stage.rows(),
@@ -176,5 +190,8 @@ async fn p008_window_in_another_zone_is_refused() {
 fn p009_session_in_another_zone_is_refused_by_name() {
     let error = Session::builder().time_zone("Europe/Rome").build().err();
     let error = error.expect("refused").to_string();
-    assert!(error.contains("Europe/Rome") && error.contains("UTC"), "{error}");
+    assert!(
+        error.contains("Europe/Rome") && error.contains("UTC"),
+        "{error}"
+    );
 }

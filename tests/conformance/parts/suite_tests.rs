@@ -116,14 +116,49 @@ fn suite_epochs_that_sum_up_to_the_step_pass_unless_strict() {
 #[test]
 fn suite_stateful_cases_run_in_every_way_others_straight_only() {
     for (case, bend, way, fails) in [
-        ("watermark/zero_delay", Bend::RunsAgain, Way::Restarted, true),
+        (
+            "watermark/zero_delay",
+            Bend::RunsAgain,
+            Way::Restarted,
+            true,
+        ),
         ("watermark/zero_delay", Bend::RunsAgain, Way::Rescaled, true),
-        ("watermark/zero_delay", Bend::NeverRepeats, Way::Replayed, true),
-        ("watermark/zero_delay", Bend::NeverRepeats, Way::Rescaled, false),
-        ("watermark/zero_delay", Bend::RunsAgain, Way::Straight, false),
-        ("stateless/explode_array", Bend::RunsAgain, Way::Restarted, false),
-        ("watermark/two_inputs_min_policy", Bend::RunsAgain, Way::Restarted, false),
-        ("watermark/two_inputs_max_policy", Bend::RunsAgain, Way::Restarted, true),
+        (
+            "watermark/zero_delay",
+            Bend::NeverRepeats,
+            Way::Replayed,
+            true,
+        ),
+        (
+            "watermark/zero_delay",
+            Bend::NeverRepeats,
+            Way::Rescaled,
+            false,
+        ),
+        (
+            "watermark/zero_delay",
+            Bend::RunsAgain,
+            Way::Straight,
+            false,
+        ),
+        (
+            "stateless/explode_array",
+            Bend::RunsAgain,
+            Way::Restarted,
+            false,
+        ),
+        (
+            "watermark/two_inputs_min_policy",
+            Bend::RunsAgain,
+            Way::Restarted,
+            false,
+        ),
+        (
+            "watermark/two_inputs_max_policy",
+            Bend::RunsAgain,
+            Way::Restarted,
+            true,
+        ),
     ] {
         let mut suite = suite(case);
         suite.ways = vec![way];
@@ -141,7 +176,13 @@ fn ways_are_parsed_by_name_and_an_unknown_one_is_named() {
     assert_eq!(ways::parse("all").unwrap(), ways::ALL);
     let some = ways::parse("straight, rescaled").unwrap();
     assert_eq!(some, [Way::Straight, Way::Rescaled]);
-    assert_eq!([0, 1, 2, 3].map(|start| Way::Rescaled.parallelism(start)), [1, 2, 3, 1]);
+    assert_eq!(
+        [0, 1, 2, 3].map(|start| Way::Rescaled.parallelism(start)),
+        [1, 2, 3, 1]
+    );
     let error = ways::parse("backwards").unwrap_err();
-    assert!(error.contains("backwards") && error.contains("replayed"), "{error}");
+    assert!(
+        error.contains("backwards") && error.contains("replayed"),
+        "{error}"
+    );
 }
