@@ -41,7 +41,7 @@ pub use fingerprint::{Change, Fingerprint, Incompatible, Problem, check_compatib
 pub use lease::{Lease, LeaseOptions};
 pub use location::{CheckpointLocation, CreateOutcome, Entry};
 pub use log::{CheckpointLog, LogEpochs};
-pub use manifest::{Manifest, SnapshotRef};
+pub use manifest::{Manifest, SnapshotRef, WatermarkPart};
 pub use metadata::Metadata;
 pub use owner::OwnerInfo;
 pub use plan::{Plan, SourceRange};
