@@ -9,9 +9,12 @@
 //! | [`project`] | computes columns |
 //! | [`explode`] | one row per element of an array or map |
 //! | [`union`] | several inputs as one stream |
+//! | [`aggregate`](aggregate()) | groups rows and aggregates each group, with state |
+//! | [`assign_windows`] | the time window of each row |
 //! | [`watermark`] | observes event times, from which the query's watermark follows |
 //! | [`map_batches`] | user code over batches |
 
+mod aggregate;
 mod explode;
 mod expression;
 mod filter;
@@ -20,7 +23,9 @@ mod project;
 mod row_codec;
 mod union;
 mod watermark;
+mod window;
 
+pub use aggregate::{AggregateCall, AggregateInput, Aggregation, TimeKey, aggregate};
 pub use explode::{Explode, explode};
 pub use expression::{ErrorMap, Expression, data_error};
 pub use filter::filter;
@@ -29,3 +34,4 @@ pub use project::project;
 pub use row_codec::{EncodedRows, RowCodec, fields_from_text, fields_text};
 pub use union::union;
 pub use watermark::watermark;
+pub use window::{Lateness, WindowAssign, assign_windows};

@@ -5,6 +5,7 @@
 //! from the shape of the plan: `source-0` is the first source met from the left, `filter-1` the second filter, so that a plan
 //! written again gets its old ids.
 
+mod aggregate;
 mod equality;
 mod error;
 mod event_time;
@@ -56,6 +57,7 @@ pub(crate) fn plan_stream(
         builder: Topology::builder(),
         ids: BTreeMap::new(),
         sources,
+        mode,
     };
     planner.builder.output_mode(mode);
     let stream = planner.node(&plan)?;
@@ -70,6 +72,7 @@ struct Planner<'a> {
     /// Next number of each kind of node.
     ids: BTreeMap<&'static str, usize>,
     sources: source::Sources,
+    mode: OutputMode,
 }
 
 impl Planner<'_> {
@@ -81,6 +84,7 @@ impl Planner<'_> {
             LogicalPlan::Filter(filter) => self.filter(filter),
             LogicalPlan::Union(union) => self.union(union),
             LogicalPlan::Repartition(repartition) => self.repartition(repartition),
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
             other => {
                 if let Some(generate) = Generate::of(other) {
                     self.explode(generate)
