@@ -85,4 +85,14 @@ pub struct SnapshotRef {
     pub crc32: u32,
     /// Length of the payload in bytes.
     pub bytes: u64,
+    /// State tables only: the oldest epoch whose files are still needed to restore from this one. All files of the operator
+    /// from that epoch to the manifest's are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Epoch>,
+    /// State tables only: the base the file builds on, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// State tables only: the first key group of the subtask and the one after its last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<(u32, u32)>,
 }
