@@ -9,6 +9,8 @@
 //! | [`project`] | computes columns |
 //! | [`explode`] | one row per element of an array or map |
 //! | [`union`] | several inputs as one stream |
+//! | [`aggregate`](aggregate()) | groups rows and aggregates each group, with state |
+//! | [`assign_windows`] | the time window of each row |
 //! | [`watermark`] | observes event times, from which the query's watermark follows |
 //! | [`dedup`] | the first row of each key |
 //! | [`limit`] | the first rows of a query's life |
@@ -17,6 +19,7 @@
 //! | [`sort`] | orders and cuts the complete result of an epoch |
 
 mod dedup;
+mod aggregate;
 mod explode;
 mod expression;
 mod filter;
@@ -30,8 +33,10 @@ mod sort;
 mod top_n;
 mod union;
 mod watermark;
+mod window;
 
 pub use dedup::{Dedup, Forget, dedup};
+pub use aggregate::{AggregateCall, AggregateInput, Aggregation, TimeKey, aggregate};
 pub use explode::{Explode, explode};
 pub use expression::{ErrorMap, Expression, data_error};
 pub use filter::filter;
@@ -43,3 +48,4 @@ pub use sort::{SortKey, sort};
 pub use top_n::{TopN, top_n};
 pub use union::union;
 pub use watermark::watermark;
+pub use window::{Lateness, WindowAssign, assign_windows};

@@ -7,6 +7,7 @@
 
 mod changes;
 mod dedup;
+mod aggregate;
 mod equality;
 mod error;
 mod event_time;
@@ -106,6 +107,7 @@ impl Planner<'_> {
             LogicalPlan::Repartition(repartition) => self.repartition(repartition),
             LogicalPlan::Sort(sort) => self.sort(sort),
             LogicalPlan::Window(window) => self.top_n(window),
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
             other => {
                 if let Some(generate) = Generate::of(other) {
                     self.explode(generate)
