@@ -9,6 +9,9 @@
 //! | [`project`] | computes columns |
 //! | [`explode`] | one row per element of an array or map |
 //! | [`union`] | several inputs as one stream |
+//! | [`aggregate`](aggregate()) | groups rows and aggregates each group, with state |
+//! | [`changelog_aggregate`] | the same over results that change |
+//! | [`assign_windows`] | the time window of each row |
 //! | [`watermark`] | observes event times, from which the query's watermark follows |
 //! | [`dedup`] | the first row of each key |
 //! | [`limit`] | the first rows of a query's life |
@@ -16,6 +19,8 @@
 //! | [`top_n`] | the first rows of each partition, kept up to date |
 //! | [`sort`] | orders and cuts the complete result of an epoch |
 
+mod aggregate;
+mod changelog_aggregate;
 mod dedup;
 mod explode;
 mod expression;
@@ -30,7 +35,10 @@ mod sort;
 mod top_n;
 mod union;
 mod watermark;
+mod window;
 
+pub use aggregate::{AggregateCall, AggregateInput, Aggregation, TimeKey, aggregate};
+pub use changelog_aggregate::changelog_aggregate;
 pub use dedup::{Dedup, Forget, dedup};
 pub use explode::{Explode, explode};
 pub use expression::{ErrorMap, Expression, data_error};
@@ -43,3 +51,4 @@ pub use sort::{SortKey, sort};
 pub use top_n::{TopN, top_n};
 pub use union::union;
 pub use watermark::watermark;
+pub use window::{Lateness, WindowAssign, assign_windows};

@@ -5,6 +5,7 @@
 //! from the shape of the plan: `source-0` is the first source met from the left, `filter-1` the second filter, so that a plan
 //! written again gets its old ids.
 
+mod aggregate;
 mod changes;
 mod dedup;
 mod equality;
@@ -104,6 +105,7 @@ impl Planner<'_> {
                 None => self.limit(limit),
             },
             LogicalPlan::Repartition(repartition) => self.repartition(repartition),
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
             LogicalPlan::Sort(sort) => self.sort(sort),
             LogicalPlan::Window(window) => self.top_n(window),
             other => {
