@@ -5,9 +5,9 @@
 //! from the shape of the plan: `source-0` is the first source met from the left, `filter-1` the second filter, so that a plan
 //! written again gets its old ids.
 
+mod aggregate;
 mod changes;
 mod dedup;
-mod aggregate;
 mod equality;
 mod error;
 mod event_time;
@@ -105,9 +105,9 @@ impl Planner<'_> {
                 None => self.limit(limit),
             },
             LogicalPlan::Repartition(repartition) => self.repartition(repartition),
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
             LogicalPlan::Sort(sort) => self.sort(sort),
             LogicalPlan::Window(window) => self.top_n(window),
-            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
             other => {
                 if let Some(generate) = Generate::of(other) {
                     self.explode(generate)

@@ -237,6 +237,6 @@ async fn first_rows_of_a_computed_partition_follow() {
 async fn a_single_aggregation_tells_new_and_changed_rows_with_its_keys() {
     let target = follow("SELECT k AS name, count(*) AS n FROM t GROUP BY k", EPOCHS).await;
     assert_eq!(target.keys, ["name"]);
-    let dropped = follow("SELECT count(*) AS n, sum(v) AS s FROM t GROUP BY k HAVING sum(v) > 0", &[EPOCHS[0]]);
-    assert!(dropped.await.keys.is_empty());
+    let sql = "SELECT count(*) AS n, sum(v) AS s FROM t GROUP BY k HAVING sum(v) > 0";
+    assert!(follow(sql, &EPOCHS[..1]).await.keys.is_empty());
 }
