@@ -18,8 +18,8 @@
 //! | [`top_n`] | the first rows of each partition, kept up to date |
 //! | [`sort`] | orders and cuts the complete result of an epoch |
 
-mod dedup;
 mod aggregate;
+mod dedup;
 mod explode;
 mod expression;
 mod filter;
@@ -35,8 +35,8 @@ mod union;
 mod watermark;
 mod window;
 
-pub use dedup::{Dedup, Forget, dedup};
 pub use aggregate::{AggregateCall, AggregateInput, Aggregation, TimeKey, aggregate};
+pub use dedup::{Dedup, Forget, dedup};
 pub use explode::{Explode, explode};
 pub use expression::{ErrorMap, Expression, data_error};
 pub use filter::filter;

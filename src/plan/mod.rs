@@ -5,9 +5,9 @@
 //! from the shape of the plan: `source-0` is the first source met from the left, `filter-1` the second filter, so that a plan
 //! written again gets its old ids.
 
+mod aggregate;
 mod changes;
 mod dedup;
-mod aggregate;
 mod equality;
 mod error;
 mod event_time;
