@@ -187,12 +187,11 @@ fn report(progress: &[QueryProgress], checkpoint: &Path) -> Result<Value> {
     milliseconds.sort_unstable();
     let state_rows = |epoch: &QueryProgress| {
         let rows = epoch.state_operators.iter();
-        rows.filter_map(|told| told["numRowsTotal"].as_u64())
-            .sum::<u64>()
+        rows.map(|told| told.num_rows_total).sum::<u64>()
     };
     let late = |epoch: &QueryProgress| {
         let rows = epoch.state_operators.iter();
-        rows.filter_map(|told| told["numRowsDroppedByWatermark"].as_u64())
+        rows.map(|told| told.num_rows_dropped_by_watermark)
             .sum::<u64>()
     };
     let written: u64 = progress

@@ -101,9 +101,7 @@ impl Driven {
         self.bytes = bytes;
         let progress = self.query.last_progress();
         let operators = progress.iter().flat_map(|epoch| &epoch.state_operators);
-        let state_rows: u64 = operators
-            .filter_map(|told| told["numRowsTotal"].as_u64())
-            .sum();
+        let state_rows: u64 = operators.map(|told| told.num_rows_total).sum();
         if told {
             println!(
                 "{}",

@@ -155,7 +155,7 @@ impl Run {
     async fn end(mut self) {
         let progress = self.query.last_progress().expect("an epoch");
         let state = progress.state_operators.iter();
-        self.told.state_rows = state.filter_map(|told| told["numRowsTotal"].as_u64()).sum();
+        self.told.state_rows = state.map(|told| told.num_rows_total).sum();
         self.told.rows = self.rows.load(Ordering::Relaxed);
         self.told.sum = self.sum.load(Ordering::Relaxed);
         self.query.stop().await;

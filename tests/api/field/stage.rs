@@ -276,25 +276,21 @@ impl Running {
         self.query.stop().await;
     }
 
-    fn state_numbers(progress: &QueryProgress, name: &str) -> u64 {
-        let operators = progress.state_operators.iter();
-        operators.filter_map(|told| told[name].as_u64()).sum()
-    }
-
     /// Late rows of this run, over all epochs and operators.
     pub(crate) fn late(&self) -> u64 {
         let progress = self.query.recent_progress();
-        let late = progress
-            .iter()
-            .map(|told| Self::state_numbers(told, "numRowsDroppedByWatermark"));
-        late.sum()
+        let operators = progress.iter().flat_map(|told| &told.state_operators);
+        operators
+            .map(|told| told.num_rows_dropped_by_watermark)
+            .sum()
     }
 
     /// Rows in state after the newest epoch, over all operators.
     pub(crate) fn state_rows(&self) -> u64 {
         let progress = self.query.recent_progress();
         let newest = progress.last().expect("an epoch");
-        Self::state_numbers(newest, "numRowsTotal")
+        let operators = newest.state_operators.iter();
+        operators.map(|told| told.num_rows_total).sum()
     }
 
     /// The watermark the newest epoch ran with.
