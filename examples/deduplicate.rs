@@ -40,8 +40,14 @@ async fn main() -> Result<()> {
     println!("at 60 s the ids of the first seconds are forgotten:");
     stream.add_columns(events(&[(60, 10)]))?;
     query.process_all_available().await?;
-    let progress = query.last_progress().ok_or_else(|| WeirError::internal("no progress"))?;
-    let kept: u64 = progress.state_operators.iter().map(|state| state.num_rows_total).sum();
+    let progress = query
+        .last_progress()
+        .ok_or_else(|| WeirError::internal("no progress"))?;
+    let kept: u64 = progress
+        .state_operators
+        .iter()
+        .map(|state| state.num_rows_total)
+        .sum();
     println!("ids in state: {kept}");
     assert_eq!(kept, 1);
     query.stop().await;

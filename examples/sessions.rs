@@ -23,13 +23,24 @@ fn clicks(rows: &[(i64, &str)]) -> Vec<ArrayRef> {
 async fn follow(sessions: &Mutex<Sessions>, changes: EpochChanges) -> Result<()> {
     let batches = changes
         .frame
-        .select_expr(&["CAST(start AS STRING) AS start", "user", "n", weir::CHANGE_TYPE])?
+        .select_expr(&[
+            "CAST(start AS STRING) AS start",
+            "user",
+            "n",
+            weir::CHANGE_TYPE,
+        ])?
         .collect()
         .await?;
     let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
     for batch in &batches {
-        let (starts, users) = (batch.column(0).as_string::<i32>(), batch.column(1).as_string::<i32>());
-        let (counts, kinds) = (batch.column(2).as_primitive::<Int64Type>(), batch.column(3).as_string::<i32>());
+        let (starts, users) = (
+            batch.column(0).as_string::<i32>(),
+            batch.column(1).as_string::<i32>(),
+        );
+        let (counts, kinds) = (
+            batch.column(2).as_primitive::<Int64Type>(),
+            batch.column(3).as_string::<i32>(),
+        );
         for row in 0..batch.num_rows() {
             let key = (users.value(row).to_owned(), starts.value(row).to_owned());
             println!("  {:16} {key:?} {}", kinds.value(row), counts.value(row));
@@ -67,7 +78,10 @@ async fn main() -> Result<()> {
         .await?;
 
     for (what, rows) in [
-        ("two sessions of ann, one of bob", &[(1, "ann"), (5, "ann"), (20, "ann"), (3, "bob")][..]),
+        (
+            "two sessions of ann, one of bob",
+            &[(1, "ann"), (5, "ann"), (20, "ann"), (3, "bob")][..],
+        ),
         ("a click at 12 s joins ann's sessions", &[(12, "ann")]),
     ] {
         println!("{what}:");
@@ -76,7 +90,10 @@ async fn main() -> Result<()> {
     }
     query.stop().await;
     let sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-    let counts: Vec<(&str, i64)> = sessions.iter().map(|((user, _), n)| (user.as_str(), *n)).collect();
+    let counts: Vec<(&str, i64)> = sessions
+        .iter()
+        .map(|((user, _), n)| (user.as_str(), *n))
+        .collect();
     assert_eq!(counts, [("ann", 4), ("bob", 1)]);
     Ok(())
 }

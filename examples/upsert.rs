@@ -75,7 +75,11 @@ async fn main() -> Result<()> {
         .start()
         .await?;
 
-    for rows in [&[("ann", 10), ("bob", 5)][..], &[("ann", -3)], &[("cid", 1), ("bob", 1)]] {
+    for rows in [
+        &[("ann", 10), ("bob", 5)][..],
+        &[("ann", -3)],
+        &[("cid", 1), ("bob", 1)],
+    ] {
         stream.add_columns(payments(rows))?;
         query.process_all_available().await?;
     }

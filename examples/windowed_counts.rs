@@ -43,14 +43,28 @@ async fn main() -> Result<()> {
         .await?;
 
     println!("nothing is complete yet:");
-    stream.add_columns(visits(&[(1, "home"), (2, "home"), (8, "shop"), (12, "home")])?)?;
+    stream.add_columns(visits(&[
+        (1, "home"),
+        (2, "home"),
+        (8, "shop"),
+        (12, "home"),
+    ])?)?;
     query.process_all_available().await?;
-    assert!(shown(&session).await?.iter().all(|batch| batch.num_rows() == 0));
+    assert!(
+        shown(&session)
+            .await?
+            .iter()
+            .all(|batch| batch.num_rows() == 0)
+    );
 
     println!("a visit at 15 s moves the watermark to 10 s, which completes the first window:");
     stream.add_columns(visits(&[(15, "shop")])?)?;
     query.process_all_available().await?;
-    let rows: usize = shown(&session).await?.iter().map(RecordBatch::num_rows).sum();
+    let rows: usize = shown(&session)
+        .await?
+        .iter()
+        .map(RecordBatch::num_rows)
+        .sum();
     assert_eq!(rows, 2, "home 2, shop 1");
 
     println!("a visit of that window is late now:");

@@ -92,11 +92,15 @@ pub(crate) fn comparable(values: ArrayRef) -> ArrayRef {
     match values.data_type() {
         DataType::Float64 => {
             let values = values.as_primitive::<Float64Type>();
-            Arc::new(values.unary::<_, Float64Type>(|v| if v.is_nan() { f64::NAN } else { v + 0.0 }))
+            Arc::new(
+                values.unary::<_, Float64Type>(|v| if v.is_nan() { f64::NAN } else { v + 0.0 }),
+            )
         }
         DataType::Float32 => {
             let values = values.as_primitive::<Float32Type>();
-            Arc::new(values.unary::<_, Float32Type>(|v| if v.is_nan() { f32::NAN } else { v + 0.0 }))
+            Arc::new(
+                values.unary::<_, Float32Type>(|v| if v.is_nan() { f32::NAN } else { v + 0.0 }),
+            )
         }
         _ => values,
     }
@@ -228,7 +232,10 @@ mod tests {
         assert!(emitted.len() <= 1, "one batch");
         let marks = emitted.iter().flat_map(|rows| {
             let marks = rows.batch().column_by_name("mark").expect("mark");
-            marks.as_primitive::<arrow::datatypes::Int64Type>().values().to_vec()
+            marks
+                .as_primitive::<arrow::datatypes::Int64Type>()
+                .values()
+                .to_vec()
         });
         marks.collect()
     }
@@ -242,7 +249,10 @@ mod tests {
             (true, false, [0, 2, 1]),
             (true, true, [1, 0, 2]),
         ] {
-            let spec = sort(vec![key(Expression::column("v", 0), descending, nulls_first)], None);
+            let spec = sort(
+                vec![key(Expression::column("v", 0), descending, nulls_first)],
+                None,
+            );
             assert_eq!(marks(&spec, &input), expected);
         }
     }
@@ -274,7 +284,10 @@ mod tests {
         let values = vec![f64::NAN, -0.0, f64::INFINITY, 0.0, -f64::NAN, -1.0];
         let batch = RecordBatch::try_from_iter([
             ("v", Arc::new(Float64Array::from(values)) as ArrayRef),
-            ("mark", Arc::new(Int64Array::from(vec![0, 1, 2, 3, 4, 5])) as ArrayRef),
+            (
+                "mark",
+                Arc::new(Int64Array::from(vec![0, 1, 2, 3, 4, 5])) as ArrayRef,
+            ),
         ])
         .expect("batch");
         let spec = sort(vec![key(Expression::column("v", 0), false, true)], None);

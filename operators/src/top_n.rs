@@ -153,9 +153,7 @@ impl Runner {
         for (_, rows) in &held {
             let keys = self.encode(rows.batch())?;
             for row in self.wanted(&keys, rows.num_rows()) {
-                let of: &mut Pending = pending
-                    .entry(keys.partition.get(row).to_vec())
-                    .or_default();
+                let of: &mut Pending = pending.entry(keys.partition.get(row).to_vec()).or_default();
                 let mut suffix = keys.order(row).to_vec();
                 if self.shape.top_n.retracts {
                     suffix.extend_from_slice(keys.row.get(row));
@@ -208,7 +206,11 @@ impl Runner {
         let mut last: Option<&[u8]> = None;
         wanted.retain(|row| {
             let partition = keys.partition.get(*row);
-            taken = if last == Some(partition) { taken + 1 } else { 1 };
+            taken = if last == Some(partition) {
+                taken + 1
+            } else {
+                1
+            };
             last = Some(partition);
             taken <= self.shape.top_n.rows
         });
@@ -223,7 +225,11 @@ impl Runner {
     }
 
     /// Applies the changes of one partition and gives its first rows before and after.
-    fn apply(&mut self, partition: &[u8], pending: Pending) -> Result<(Vec<Vec<u8>>, Vec<Vec<u8>>)> {
+    fn apply(
+        &mut self,
+        partition: &[u8],
+        pending: Pending,
+    ) -> Result<(Vec<Vec<u8>>, Vec<Vec<u8>>)> {
         let (rows, retracts) = (self.shape.top_n.rows, self.shape.top_n.retracts);
         let group = key_group(partition);
         let table = self.table()?;
@@ -249,7 +255,9 @@ struct Keys {
 
 impl Keys {
     fn order(&self, row: usize) -> &[u8] {
-        self.order.as_ref().map_or(&[], |order| order.row(row).data())
+        self.order
+            .as_ref()
+            .map_or(&[], |order| order.row(row).data())
     }
 }
 
@@ -321,8 +329,10 @@ impl Changes {
     /// Rows that fell out, then rows that came in.
     fn by_row(&mut self, old: &[Vec<u8>], new: &[Vec<u8>]) {
         let mut balance: BTreeMap<&[u8], i64> = BTreeMap::new();
-        new.iter().for_each(|row| *balance.entry(row).or_default() += 1);
-        old.iter().for_each(|row| *balance.entry(row).or_default() -= 1);
+        new.iter()
+            .for_each(|row| *balance.entry(row).or_default() += 1);
+        old.iter()
+            .for_each(|row| *balance.entry(row).or_default() -= 1);
         for (index, row) in old.iter().enumerate() {
             if let Some(count) = balance.get_mut(row.as_slice()).filter(|count| **count < 0) {
                 *count += 1;

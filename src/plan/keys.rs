@@ -54,9 +54,8 @@ fn identifies(expr: &Expr, key: usize, input: &LogicalPlan) -> bool {
     match expr {
         Expr::Alias(alias) => identifies(&alias.expr, key, input),
         Expr::Column(column) => input.schema().maybe_index_of_column(column) == Some(key),
-        other => WindowSpec::bound_of(other).is_some_and(|window| {
-            identifies(window, key, input) && is_fixed_window(key, input)
-        }),
+        other => WindowSpec::bound_of(other)
+            .is_some_and(|window| identifies(window, key, input) && is_fixed_window(key, input)),
     }
 }
 

@@ -42,11 +42,7 @@ impl Planner<'_> {
     }
 
     /// The executable form of an ORDER BY over rows of `schema`.
-    pub(super) fn sort_keys(
-        &self,
-        order: &[SortExpr],
-        schema: &DFSchema,
-    ) -> Result<Vec<SortKey>> {
+    pub(super) fn sort_keys(&self, order: &[SortExpr], schema: &DFSchema) -> Result<Vec<SortKey>> {
         let key = |key: &SortExpr| {
             Ok(SortKey {
                 expression: self.expression(&key.expr, schema)?,

@@ -203,7 +203,12 @@ impl Planner<'_> {
         }
         let passed = given.fields().iter().enumerate();
         let mut columns: Vec<(String, Expression)> = passed
-            .map(|(index, field)| (field.name().clone(), Expression::column(field.name(), index)))
+            .map(|(index, field)| {
+                (
+                    field.name().clone(),
+                    Expression::column(field.name(), index),
+                )
+            })
             .collect();
         let mut names = Vec::with_capacity(partition.len());
         for (index, expr) in partition.iter().enumerate() {

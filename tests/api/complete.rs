@@ -43,7 +43,10 @@ async fn the_memory_table_holds_the_last_result_in_order() {
     add(&rows, &[3, 3]);
     query.process_all_available().await.unwrap();
     let batches = table().await;
-    assert_eq!((ordered(&batches, "v"), ordered(&batches, "n")), (vec![3, 2], vec![3, 2]));
+    assert_eq!(
+        (ordered(&batches, "v"), ordered(&batches, "n")),
+        (vec![3, 2], vec![3, 2])
+    );
     query.stop().await;
 }
 
@@ -82,7 +85,10 @@ async fn foreach_batch_gets_the_whole_result_in_order_each_epoch() {
     frame.create_or_replace_temp_view("t").unwrap();
     let seen: Arc<Mutex<Vec<Vec<i64>>>> = Arc::default();
     let notes = Arc::clone(&seen);
-    let counts = session.sql("SELECT v FROM t GROUP BY v ORDER BY max(v) * -1").await.unwrap();
+    let counts = session
+        .sql("SELECT v FROM t GROUP BY v ORDER BY max(v) * -1")
+        .await
+        .unwrap();
     let query = counts
         .write_stream()
         .output_mode("complete")
@@ -126,7 +132,10 @@ async fn a_limit_without_order_cuts_the_result() {
     for _ in 0..2 {
         add(&rows, &[1, 2, 3, 4, 5]);
         query.process_all_available().await.unwrap();
-        assert_eq!(session.table("some").await.unwrap().count().await.unwrap(), 2);
+        assert_eq!(
+            session.table("some").await.unwrap().count().await.unwrap(),
+            2
+        );
     }
     query.stop().await;
 }

@@ -4,6 +4,7 @@
 mod accounting;
 mod changes;
 mod complete;
+mod field;
 mod frames;
 mod manager;
 mod refusals;

@@ -3,7 +3,6 @@
 
 use weir::prelude::*;
 
-
 use crate::support::Home;
 
 /// One run of a query over the files of a directory.
@@ -27,7 +26,8 @@ enum Query {
 use Query::{Deduplicate, Sql, TwoSources};
 
 const COUNTS: &str = "SELECT k, count(*) AS n FROM e GROUP BY k";
-const WINDOWS: &str = "SELECT window.start AS s, count(*) AS n FROM e GROUP BY window(ts, '10 seconds')";
+const WINDOWS: &str =
+    "SELECT window.start AS s, count(*) AS n FROM e GROUP BY window(ts, '10 seconds')";
 const ROWS: &str = "SELECT k, v FROM e";
 
 fn run(query: Query) -> Run {
@@ -115,7 +115,9 @@ async fn allowed(first: Run, second: Run) {
 
 /// The change is refused with an error that says all of `parts`.
 async fn refused(first: Run, second: Run, parts: &[&str]) {
-    let error = change(first, second).await.expect_err("the change is refused");
+    let error = change(first, second)
+        .await
+        .expect_err("the change is refused");
     let text = error.to_string();
     for part in parts.iter().chain(&["start with a new checkpoint"]) {
         assert!(text.contains(part), "'{part}' is not in: {text}");
@@ -131,7 +133,9 @@ async fn filters_may_come_go_and_change() {
     allowed(run(Sql(FILTERED)), run(Sql(OTHER))).await;
     allowed(
         run(Sql(COUNTS)),
-        run(Sql("SELECT k, count(*) AS n FROM e GROUP BY k HAVING count(*) > 1")),
+        run(Sql(
+            "SELECT k, count(*) AS n FROM e GROUP BY k HAVING count(*) > 1",
+        )),
     )
     .await;
 }
@@ -142,7 +146,9 @@ async fn projections_may_change() {
     allowed(run(Sql(ROWS)), run(Sql("SELECT upper(k) AS name FROM e"))).await;
     allowed(
         run(Sql(COUNTS)),
-        run(Sql("SELECT n * 10 AS tens, k FROM (SELECT k, count(*) AS n FROM e GROUP BY k)")),
+        run(Sql(
+            "SELECT n * 10 AS tens, k FROM (SELECT k, count(*) AS n FROM e GROUP BY k)",
+        )),
     )
     .await;
 }
@@ -179,8 +185,15 @@ async fn the_parallelism_may_change() {
 
 #[tokio::test]
 async fn a_new_aggregate_or_another_one_is_refused() {
-    let more = run(Sql("SELECT k, count(*) AS n, sum(v) AS s FROM e GROUP BY k"));
-    refused(run(Sql(COUNTS)), more, &["aggregate-0", "aggregates", "sum(v)"]).await;
+    let more = run(Sql(
+        "SELECT k, count(*) AS n, sum(v) AS s FROM e GROUP BY k",
+    ));
+    refused(
+        run(Sql(COUNTS)),
+        more,
+        &["aggregate-0", "aggregates", "sum(v)"],
+    )
+    .await;
     let other = run(Sql("SELECT k, max(v) AS n FROM e GROUP BY k"));
     refused(run(Sql(COUNTS)), other, &["aggregate-0", "count", "max(v)"]).await;
 }
@@ -195,8 +208,18 @@ async fn another_grouping_key_is_refused() {
 
 #[tokio::test]
 async fn state_that_appears_or_disappears_is_refused() {
-    refused(run(Sql(COUNTS)), run(Sql(ROWS)), &["aggregate-0", "not in the program"]).await;
-    refused(run(Sql(ROWS)), run(Sql(COUNTS)), &["aggregate-0", "has none for it"]).await;
+    refused(
+        run(Sql(COUNTS)),
+        run(Sql(ROWS)),
+        &["aggregate-0", "not in the program"],
+    )
+    .await;
+    refused(
+        run(Sql(ROWS)),
+        run(Sql(COUNTS)),
+        &["aggregate-0", "has none for it"],
+    )
+    .await;
     refused(
         run(Sql(COUNTS)),
         run(Deduplicate(&["k"])),
@@ -208,9 +231,19 @@ async fn state_that_appears_or_disappears_is_refused() {
 #[tokio::test]
 async fn another_window_is_refused() {
     let longer = "SELECT window.start AS s, count(*) AS n FROM e GROUP BY window(ts, '20 seconds')";
-    refused(run(Sql(WINDOWS)), run(Sql(longer)), &["aggregate-0", "window"]).await;
+    refused(
+        run(Sql(WINDOWS)),
+        run(Sql(longer)),
+        &["aggregate-0", "window"],
+    )
+    .await;
     let sliding = "SELECT window.start AS s, count(*) AS n FROM e GROUP BY window(ts, '10 seconds', '5 seconds')";
-    refused(run(Sql(WINDOWS)), run(Sql(sliding)), &["aggregate-0", "window"]).await;
+    refused(
+        run(Sql(WINDOWS)),
+        run(Sql(sliding)),
+        &["aggregate-0", "window"],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -222,7 +255,13 @@ async fn another_delay_of_the_watermark_is_refused_where_state_follows_it() {
     refused(
         run(Sql(WINDOWS)),
         later(Sql(WINDOWS)),
-        &["aggregate-0", "watermark", "5000", "30000", "do not come back"],
+        &[
+            "aggregate-0",
+            "watermark",
+            "5000",
+            "30000",
+            "do not come back",
+        ],
     )
     .await;
     allowed(run(Sql(ROWS)), later(Sql(ROWS))).await;
@@ -234,12 +273,22 @@ async fn another_output_mode_is_refused() {
         mode: OutputMode::Complete,
         ..run(Sql(COUNTS))
     };
-    refused(run(Sql(COUNTS)), complete, &["aggregate-0", "mode", "update", "complete"]).await;
+    refused(
+        run(Sql(COUNTS)),
+        complete,
+        &["aggregate-0", "mode", "update", "complete"],
+    )
+    .await;
     let append = Run {
         mode: OutputMode::Append,
         ..run(Sql(WINDOWS))
     };
-    refused(append, run(Sql(WINDOWS)), &["aggregate-0", "append", "update"]).await;
+    refused(
+        append,
+        run(Sql(WINDOWS)),
+        &["aggregate-0", "append", "update"],
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -45,7 +45,9 @@ impl Run {
         let spec = super::top_n(top_n, &schema()).expect("spec");
         let context = context();
         let mut operator = spec.create(&context).expect("create");
-        let table = Shape::new(self::spec(|_| ()), &schema()).expect("shape").table();
+        let table = Shape::new(self::spec(|_| ()), &schema())
+            .expect("shape")
+            .table();
         operator
             .open(OperatorState::in_memory(&[table]), &context)
             .expect("open");
@@ -61,7 +63,10 @@ impl Run {
         let keys = StringArray::from_iter_values(rows.iter().map(|(_, k, _)| *k));
         let values: Int64Array = rows.iter().map(|(.., v)| *v).collect();
         let batch = RecordBatch::try_new(schema(), vec![Arc::new(keys), Arc::new(values)])?;
-        let kinds = rows.iter().map(|(kind, ..)| *kind as u8).collect::<Vec<_>>();
+        let kinds = rows
+            .iter()
+            .map(|(kind, ..)| *kind as u8)
+            .collect::<Vec<_>>();
         let rows = Rows::with_kinds(batch, UInt8Array::from(kinds))?;
         let mut out = Outbox::default();
         self.operator.process(0, rows, &self.context, &mut out)?;
@@ -109,7 +114,13 @@ fn top_n_tells_what_changed_at_each_number() {
     let second = run.epoch(&[(ADD, "a", 9), (ADD, "b", 1)]);
     assert_eq!(
         second,
-        ["-U a 5 #1", "+U a 9 #1", "-U a 3 #2", "+U a 5 #2", "+I b 1 #2"]
+        [
+            "-U a 5 #1",
+            "+U a 9 #1",
+            "-U a 3 #2",
+            "+U a 5 #2",
+            "+I b 1 #2"
+        ]
     );
 }
 
@@ -154,7 +165,10 @@ fn top_n_of_changes_lets_rows_move_up_when_others_go() {
     );
     assert_eq!(run.epoch(&[(TAKE, "a", 1)]), ["-D a 1 #2"]);
     assert_eq!(
-        run.epoch(&[(RowKind::UpdateBefore, "a", 2), (RowKind::UpdateAfter, "a", 8)]),
+        run.epoch(&[
+            (RowKind::UpdateBefore, "a", 2),
+            (RowKind::UpdateAfter, "a", 8)
+        ]),
         ["-U a 2 #1", "+U a 8 #1"]
     );
 }

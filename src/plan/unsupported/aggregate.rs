@@ -115,7 +115,9 @@ fn stacked(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problems) {
 
 /// True if an aggregation can follow how the results below it change: they reach it row by row.
 fn is_changelog(upper: &Aggregate) -> bool {
-    !session_of(upper) && !matches!(upper.group_expr.as_slice(), [Expr::GroupingSet(_)]) && reaches(&upper.input)
+    !session_of(upper)
+        && !matches!(upper.group_expr.as_slice(), [Expr::GroupingSet(_)])
+        && reaches(&upper.input)
 }
 
 /// True if every aggregation of `plan` is reached through steps that pass changes on.

@@ -203,7 +203,10 @@ fn mode_name(mode: OutputMode) -> String {
 fn verdicts() -> BTreeMap<String, Value> {
     let matrix: Value = serde_json::from_str(include_str!("mode_matrix.json")).unwrap();
     let queries = matrix["queries"].as_object().unwrap();
-    queries.iter().map(|(name, modes)| (name.clone(), modes.clone())).collect()
+    queries
+        .iter()
+        .map(|(name, modes)| (name.clone(), modes.clone()))
+        .collect()
 }
 
 fn frame(shape: &Shape, session: &Session) -> Option<Result<DataFrame>> {
@@ -232,7 +235,8 @@ fn differs(shape: &Shape, accepted: bool, ours: &Result<()>) -> Option<String> {
 fn every_shape_of_the_matrix_is_accepted_or_refused_as_decided() {
     let session = session();
     let mut wrong = Vec::new();
-    let shapes: BTreeMap<&str, &Shape> = SHAPES.iter().map(|(name, shape)| (*name, shape)).collect();
+    let shapes: BTreeMap<&str, &Shape> =
+        SHAPES.iter().map(|(name, shape)| (*name, shape)).collect();
     for (name, modes) in verdicts() {
         let shape = shapes[name.as_str()];
         for mode in [OutputMode::Append, OutputMode::Update, OutputMode::Complete] {
@@ -240,10 +244,14 @@ fn every_shape_of_the_matrix_is_accepted_or_refused_as_decided() {
                 continue;
             };
             let spark = modes[mode_name(mode)] == "accepted";
-            let decided = DECIDED.iter().find(|(of, at, ..)| *of == name && *at == mode);
+            let decided = DECIDED
+                .iter()
+                .find(|(of, at, ..)| *of == name && *at == mode);
             let accepted = decided.map_or(spark, |(_, _, accepted, _)| *accepted);
             let ours = frame.and_then(|frame| planned(&frame, mode));
-            wrong.extend(differs(shape, accepted, &ours).map(|what| format!("{name} in {mode}: {what}")));
+            wrong.extend(
+                differs(shape, accepted, &ours).map(|what| format!("{name} in {mode}: {what}")),
+            );
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -257,7 +265,10 @@ fn the_list_of_shapes_is_that_of_the_matrix_and_decisions_differ_from_it() {
     assert_eq!(listed, known);
     for (name, mode, accepted, why) in DECIDED {
         let spark = verdicts[*name][mode_name(*mode)] == "accepted";
-        assert_ne!(spark, *accepted, "{name} in {mode} is what Spark says: {why}");
+        assert_ne!(
+            spark, *accepted,
+            "{name} in {mode} is what Spark says: {why}"
+        );
     }
     let reasons = SHAPES.iter().filter_map(|(_, shape)| match shape {
         Absent(reason) => Some(reason),

@@ -79,12 +79,7 @@ pub(super) fn check(plan: &LogicalPlan, mode: OutputMode) -> Result<()> {
 }
 
 /// Of window functions, a row number of which only the first few are wanted runs, where results may change.
-fn window_functions(
-    node: &LogicalPlan,
-    top_ns: &TopNs,
-    mode: OutputMode,
-    problems: &mut Problems,
-) {
+fn window_functions(node: &LogicalPlan, top_ns: &TopNs, mode: OutputMode, problems: &mut Problems) {
     let LogicalPlan::Window(window) = node else {
         return;
     };

@@ -24,7 +24,10 @@ pub(super) fn check(
     }
     match node {
         LogicalPlan::Sort(_) if mode != OutputMode::Complete || aggregations(node).is_empty() => {
-            problems.add(OPERATION, "sorting a stream needs output mode complete and an aggregation below it");
+            problems.add(
+                OPERATION,
+                "sorting a stream needs output mode complete and an aggregation below it",
+            );
         }
         LogicalPlan::Limit(limit) => self::limit(limit, mode, problems),
         LogicalPlan::Distinct(Distinct::On(_)) => problems.add(

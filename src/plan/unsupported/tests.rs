@@ -401,8 +401,16 @@ async fn two_event_time_columns_do_not_go_into_one_stateful_operator() {
 #[tokio::test]
 async fn first_rows_of_each_partition_pass_in_update() {
     let session = session();
-    let numbered = "SELECT k, v, row_number() OVER (PARTITION BY k ORDER BY v DESC) AS r FROM events";
-    for condition in ["r <= 3", "r < 4", "3 >= r", "r = 1", "r BETWEEN 1 AND 3", "v > 2 AND r <= 3"] {
+    let numbered =
+        "SELECT k, v, row_number() OVER (PARTITION BY k ORDER BY v DESC) AS r FROM events";
+    for condition in [
+        "r <= 3",
+        "r < 4",
+        "3 >= r",
+        "r = 1",
+        "r BETWEEN 1 AND 3",
+        "v > 2 AND r <= 3",
+    ] {
         let sql = format!("SELECT k, v FROM ({numbered}) WHERE {condition}");
         by_sql(&session, &sql, UPDATE)
             .await
