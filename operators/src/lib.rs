@@ -9,11 +9,15 @@
 //! | [`project`] | computes columns |
 //! | [`explode`] | one row per element of an array or map |
 //! | [`union`] | several inputs as one stream |
+//! | [`aggregate`](aggregate()) | groups rows and aggregates each group, with state |
+//! | [`assign_windows`] | the time window of each row |
 //! | [`watermark`] | observes event times, from which the query's watermark follows |
-//! | [`dedup`] | the first row of each key |
-//! | [`limit`] | the first rows of a query's life |
+//! | [`sessions`] | aggregates each session of each key, with state |
+//! | [`dedup`](dedup()) | the first row of each key |
+//! | [`limit`](limit()) | the first rows of a query's life |
 //! | [`map_batches`] | user code over batches |
 
+mod aggregate;
 mod dedup;
 mod explode;
 mod expression;
@@ -23,9 +27,12 @@ mod limit;
 mod map;
 mod project;
 mod row_codec;
+mod session;
 mod union;
 mod watermark;
+mod window;
 
+pub use aggregate::{AggregateCall, AggregateInput, Aggregation, TimeKey, aggregate};
 pub use dedup::{Dedup, Forget, dedup};
 pub use explode::{Explode, explode};
 pub use expression::{ErrorMap, Expression, data_error};
@@ -34,5 +41,7 @@ pub use limit::limit;
 pub use map::map_batches;
 pub use project::project;
 pub use row_codec::{EncodedRows, RowCodec, fields_from_text, fields_text};
+pub use session::{Gap, SessionAggregation, sessions};
 pub use union::union;
 pub use watermark::watermark;
+pub use window::{Lateness, WindowAssign, assign_windows};

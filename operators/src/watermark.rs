@@ -1,9 +1,12 @@
 //! Observes event times. Rows pass unchanged; the query's watermark follows the largest time seen, less a delay.
 
-use arrow::array::{Array, ArrayRef, AsArray, TimestampMicrosecondArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, TimestampMicrosecondArray};
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit, TimestampMicrosecondType};
+use std::collections::BTreeMap;
+
 use weir_runtime::{
-    EventTimeStats, Operator, OperatorContext, OperatorSpec, Outbox, Result, Rows, WeirError,
+    EventTimeStats, Operator, OperatorContext, OperatorSpec, Outbox, Result, Rows, SplitEventTimes,
+    WeirError, merge_event_times,
 };
 
 /// An operator that declares `column` the event time: a timestamp with a time zone, or a window of two of them, whose end counts.
@@ -17,6 +20,7 @@ pub fn watermark(column: impl Into<String>, delay_ms: i64) -> OperatorSpec {
             column: name.clone(),
             delay_ms,
             seen: None,
+            by_split: BTreeMap::new(),
         })
     })
     .with_schema_fn(move |inputs| check(&checked, delay_ms, inputs))
@@ -70,6 +74,23 @@ struct Watermark {
     column: String,
     delay_ms: i64,
     seen: Option<EventTimeStats>,
+    /// By (source, split), where splits have watermarks of their own.
+    by_split: BTreeMap<(u32, u32), EventTimeStats>,
+}
+
+impl Watermark {
+    fn see(&mut self, stats: EventTimeStats, context: &OperatorContext) {
+        let merged = |seen: Option<EventTimeStats>| match seen {
+            Some(seen) => merge_event_times(seen, stats),
+            None => stats,
+        };
+        self.seen = Some(merged(self.seen.take()));
+        if context.times_by_split {
+            let split = (context.origin.source, context.origin.split);
+            let seen = merged(self.by_split.get(&split).copied());
+            self.by_split.insert(split, seen);
+        }
+    }
 }
 
 impl Operator for Watermark {
@@ -77,7 +98,7 @@ impl Operator for Watermark {
         &mut self,
         _input: usize,
         rows: Rows,
-        _context: &OperatorContext,
+        context: &OperatorContext,
         out: &mut Outbox,
     ) -> Result<()> {
         let column = rows.batch().column_by_name(&self.column).ok_or_else(|| {
@@ -86,11 +107,9 @@ impl Operator for Watermark {
                 self.column
             ))
         })?;
-        if let Some(stats) = observe(&instants(column)?, self.delay_ms) {
-            self.seen = Some(match self.seen.take() {
-                Some(seen) => weir_runtime::merge_event_times(seen, stats),
-                None => stats,
-            });
+        let times = bounded(instants(column)?, context)?;
+        if let Some(stats) = observe(&times, self.delay_ms) {
+            self.see(stats, context);
         }
         out.emit(rows);
         Ok(())
@@ -99,6 +118,35 @@ impl Operator for Watermark {
     fn take_event_times(&mut self) -> Option<EventTimeStats> {
         self.seen.take()
     }
+
+    fn take_split_event_times(&mut self) -> Vec<SplitEventTimes> {
+        let by_split = std::mem::take(&mut self.by_split).into_iter();
+        by_split
+            .map(|((source, split), stats)| SplitEventTimes {
+                source,
+                split,
+                stats,
+            })
+            .collect()
+    }
+}
+
+/// The times without those that lie too far ahead to be believed, which are counted.
+fn bounded(
+    times: TimestampMicrosecondArray,
+    context: &OperatorContext,
+) -> Result<TimestampMicrosecondArray> {
+    let max_us = context.max_event_time_ms.saturating_mul(1000);
+    if arrow::compute::max(&times).is_none_or(|largest| largest <= max_us) {
+        return Ok(times);
+    }
+    let future: BooleanArray = times
+        .iter()
+        .map(|time| Some(time.is_some_and(|time| time > max_us)))
+        .collect();
+    context.metrics.add_future(future.true_count());
+    let kept = arrow::compute::nullif(&times, &future)?;
+    Ok(kept.as_primitive::<TimestampMicrosecondType>().clone())
 }
 
 /// The times of a column in microseconds; those of a window are its ends.
@@ -217,6 +265,52 @@ mod tests {
             .expect("process");
         assert!(operator.take_event_times().is_some());
         assert_eq!(operator.take_event_times(), None);
+    }
+
+    #[test]
+    fn times_too_far_ahead_are_counted_and_do_not_move_the_watermark_while_their_rows_pass() {
+        let context = OperatorContext {
+            max_event_time_ms: 5,
+            ..context()
+        };
+        let mut operator = watermark("ts", 0).create(&context).expect("create");
+        let mut out = Outbox::default();
+        let times = batch(vec![Some(5_000), Some(5_001), None, Some(9_000_000)]);
+        operator
+            .process(0, Rows::inserts(times), &context, &mut out)
+            .expect("process");
+        let seen = operator.take_event_times().expect("seen");
+        assert_eq!((seen.max_ms, seen.count), (5, 1));
+        assert_eq!(context.metrics.snapshot().future, 2);
+        assert_eq!(out.take()[0].num_rows(), 4);
+    }
+
+    #[test]
+    fn times_are_told_by_split_where_asked() {
+        let mut context = OperatorContext {
+            times_by_split: true,
+            ..context()
+        };
+        let mut operator = watermark("ts", 0).create(&context).expect("create");
+        for (split, micros) in [(0, 7_000), (1, 3_000), (0, 4_000)] {
+            context.origin.split = split;
+            operator
+                .process(
+                    0,
+                    Rows::inserts(batch(vec![Some(micros)])),
+                    &context,
+                    &mut Outbox::default(),
+                )
+                .expect("process");
+        }
+        let splits: Vec<_> = operator
+            .take_split_event_times()
+            .iter()
+            .map(|times| (times.split, times.stats.max_ms))
+            .collect();
+        assert_eq!(splits, [(0, 7), (1, 3)]);
+        assert_eq!(operator.take_event_times().expect("seen").max_ms, 7);
+        assert!(operator.take_split_event_times().is_empty());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::failpoint::FailPoints;
 use crate::listener::QueryListener;
 use crate::restart::RestartPolicy;
 use crate::trigger::Trigger;
-use crate::watermark::WatermarkPolicy;
+use crate::watermark::WatermarkSettings;
 
 /// Settings of one query. `Default` is ready to use for queries whose sink needs no checkpoint.
 #[derive(Clone)]
@@ -28,8 +28,10 @@ pub struct QueryConfig {
     pub edge_budget: EdgeBudget,
     /// What happens after a failure.
     pub restart: RestartPolicy,
-    /// How several watermarks become one (`multipleWatermarkPolicy`).
-    pub watermark_policy: WatermarkPolicy,
+    /// How event times become the watermark.
+    pub watermark: WatermarkSettings,
+    /// Epochs without new rows run when the watermark has moved and closes something (`noDataMicroBatches.enabled`).
+    pub no_data_epochs: bool,
     /// Epochs whose plans, manifests and snapshots are kept (`minBatchesToRetain`).
     pub min_epochs_to_retain: u64,
     /// Wait before looking again when nothing was there (`pollingDelay`).
@@ -57,7 +59,8 @@ impl Default for QueryConfig {
             parallelism: std::thread::available_parallelism().map_or(1, usize::from),
             edge_budget: EdgeBudget::default(),
             restart: RestartPolicy::default(),
-            watermark_policy: WatermarkPolicy::Min,
+            watermark: WatermarkSettings::default(),
+            no_data_epochs: true,
             min_epochs_to_retain: 100,
             polling_delay: Duration::from_millis(10),
             no_data_progress_interval: Duration::from_secs(10),

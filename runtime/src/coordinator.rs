@@ -276,7 +276,7 @@ impl Handler<TaskEvent> for Coordinator {
         match event {
             TaskEvent::Ack(ack) => {
                 let (id, epoch) = (ack.id, ack.epoch);
-                self.acks.push(ack);
+                self.acks.push(*ack);
                 // While splits are being handed out the ack waits in `acks`.
                 if self.executor.is_some() {
                     self.on_event(Event::Acked(id, epoch), context);

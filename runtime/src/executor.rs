@@ -1,28 +1,28 @@
 //! Executes the actions of the epoch protocol: all I/O of the coordinator, one action at a time, without actors.
 
 mod assign;
+mod planning;
 mod report;
+mod state;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::Addr;
 use serde_json::Value;
-use weir_state::{
-    CheckpointLog, Clock, Epoch, Manifest, Plan, Retention, SnapshotRef, SourceRange,
-};
+use weir_state::{CheckpointLog, Clock, Epoch, Manifest, Plan, Retention, SnapshotRef};
 
 use crate::error::{Result, WeirError};
+use crate::facts::{Facts, OpenFacts};
 use crate::failpoint::FailPoints;
 use crate::listener::QueryEvent;
 use crate::progress::iso;
 use crate::protocol::Action;
 use crate::shared::QueryShared;
 use crate::sink::{CommitOutcome, SinkCommitter};
-use crate::source::{Admission, Offset};
+use crate::source::Offset;
 use crate::task::{BeginEpoch, TaskAck, TaskActor};
 use crate::topology::SharedSource;
-use crate::trigger::Trigger;
 use crate::watermark::WatermarkTracker;
 
 /// Epochs between two looks for old files of the checkpoint.
@@ -33,6 +33,8 @@ pub(crate) struct SourceSlot {
     pub(crate) uid: String,
     pub(crate) description: String,
     pub(crate) source: SharedSource,
+    /// Index of the node, as rows know it (`Origin::source`).
+    pub(crate) node: u32,
     pub(crate) task: usize,
     pub(crate) actors: Vec<Addr<TaskActor>>,
     /// End of the last planned epoch.
@@ -46,6 +48,28 @@ pub(crate) struct SinkSlot {
     pub(crate) delivery: String,
     pub(crate) task: usize,
     pub(crate) committer: Box<dyn SinkCommitter>,
+}
+
+/// A stateful operator, for progress.
+pub(crate) struct StatefulSlot {
+    pub(crate) uid: String,
+    /// Name under which progress shows it.
+    pub(crate) name: String,
+    pub(crate) tables: u64,
+    pub(crate) subtasks: u64,
+}
+
+/// What stays the same while a generation runs.
+pub(crate) struct Fixed {
+    pub(crate) generation: u64,
+    /// Number of subtasks by node id.
+    pub(crate) parallelism: BTreeMap<String, u32>,
+    /// Number of key groups by id of an operator with state tables.
+    pub(crate) key_groups: BTreeMap<String, u32>,
+    /// Some operator has work to do when the watermark moves without new rows.
+    pub(crate) watermark_epochs: bool,
+    /// The one nearest to the sink first.
+    pub(crate) stateful: Vec<StatefulSlot>,
 }
 
 /// What an action gave back.
@@ -65,6 +89,8 @@ struct OpenEpoch {
     acks: Vec<TaskAck>,
     summaries: BTreeMap<String, Value>,
     splits: Vec<usize>,
+    /// Names by (source node, index), where splits have watermarks of their own.
+    split_names: BTreeMap<(u32, u32), String>,
     next_watermark_ms: i64,
 }
 
@@ -72,12 +98,13 @@ struct OpenEpoch {
 pub(crate) struct Executor {
     pub(crate) shared: Arc<QueryShared>,
     pub(crate) log: Arc<CheckpointLog>,
-    pub(crate) generation: u64,
-    pub(crate) sources: Vec<SourceSlot>,
-    pub(crate) sinks: Vec<SinkSlot>,
-    pub(crate) watermarks: WatermarkTracker,
-    pub(crate) watermark_ms: i64,
-    pub(crate) parallelism: BTreeMap<String, u32>,
+    fixed: Fixed,
+    sources: Vec<SourceSlot>,
+    sinks: Vec<SinkSlot>,
+    watermarks: WatermarkTracker,
+    /// Watermark the last committed epoch ran with.
+    last_watermark_ms: Option<i64>,
+    facts: Arc<OpenFacts>,
     pub(crate) timing: Timing,
     open: Option<OpenEpoch>,
 }
@@ -105,24 +132,23 @@ impl Executor {
     pub(crate) fn new(
         shared: Arc<QueryShared>,
         log: Arc<CheckpointLog>,
-        generation: u64,
+        fixed: Fixed,
         sources: Vec<SourceSlot>,
         sinks: Vec<SinkSlot>,
         watermarks: WatermarkTracker,
-        watermark_ms: i64,
-        parallelism: BTreeMap<String, u32>,
+        last_watermark_ms: Option<i64>,
+        facts: Arc<OpenFacts>,
     ) -> Self {
-        let timing = Timing::default();
         Self {
             shared,
             log,
-            generation,
+            fixed,
             sources,
             sinks,
             watermarks,
-            watermark_ms,
-            parallelism,
-            timing,
+            last_watermark_ms,
+            facts,
+            timing: Timing::default(),
             open: None,
         }
     }
@@ -144,6 +170,7 @@ impl Executor {
     /// The epoch an earlier run planned is the open one.
     pub(crate) fn adopt(&mut self, plan: Plan) {
         self.start_trigger();
+        self.watermarks.raise(plan.watermark_ms);
         self.open = Some(OpenEpoch::new(plan));
     }
 
@@ -177,82 +204,25 @@ impl Executor {
         }
     }
 
-    async fn plan(&mut self, epoch: Epoch) -> Result<Done> {
-        self.start_trigger();
-        self.failpoints().hit("plan:before")?;
-        let once = self.shared.config.trigger == Trigger::Once;
-        let admission = if once {
-            Admission::Everything
-        } else {
-            Admission::Limited
-        };
-        let mut ranges = Vec::with_capacity(self.sources.len());
-        let mut work = false;
-        for slot in &mut self.sources {
-            self.shared.set_status(
-                format!("Getting offsets from {}", slot.description),
-                false,
-                true,
-            );
-            let mut source = slot.source.lock().await;
-            let latest = source
-                .latest(slot.position.as_ref(), admission)
-                .await
-                .map_err(|error| error.at(&slot.uid, 0))?;
-            let end = latest.or_else(|| slot.position.clone());
-            work |= end != slot.position;
-            ranges.push(SourceRange {
-                source: slot.uid.clone(),
-                start: slot.position.clone(),
-                end: end.unwrap_or(Value::Null),
-            });
-        }
-        self.report_backlog().await;
-        if !work {
-            return Ok(Done::Planned { work });
-        }
-        self.open = Some(OpenEpoch::new(Plan {
-            epoch,
-            generation: self.generation,
-            watermark_ms: self.watermark_ms,
-            batch_timestamp_ms: self.timing.trigger_ms,
-            config: self.shared.config.frozen.clone(),
-            sources: ranges,
-        }));
-        Ok(Done::Planned { work })
-    }
-
     async fn report_backlog(&self) {
         if let Some(slot) = self.sources.first() {
             self.shared.set_backlog(slot.source.lock().await.backlog());
         }
     }
 
-    async fn write_plan(&mut self, epoch: Epoch) -> Result<Done> {
-        self.shared.set_status("Writing offsets to log", true, true);
-        let plan = self.open(epoch)?.plan.clone();
-        let failpoints = self.failpoints();
-        for (slot, range) in self.sources.iter().zip(&plan.sources) {
-            failpoints.hit("source-log:before")?;
-            if let Some(end) = offset(&range.end) {
-                let mut source = slot.source.lock().await;
-                source
-                    .log(epoch, range.start.as_ref(), end)
-                    .await
-                    .map_err(|error| error.at(&slot.uid, 0))?;
-            }
-        }
-        failpoints.hit("plan-log:before")?;
-        self.log.publish_plan(&plan).await?;
-        failpoints.hit("plan-log:after")?;
-        Ok(Done::Logged)
-    }
-
     async fn begin(&mut self, epoch: Epoch) -> Result<Done> {
         self.shared.set_status("Processing new data", true, true);
         self.failpoints().hit("begin:before")?;
         let plan = self.open(epoch)?.plan.clone();
+        self.facts.set(Facts::of(&plan));
+        self.know_splits(plan.batch_timestamp_ms).await;
+        let watermark_ms = match self.watermarks.is_defined() {
+            true => plan.watermark_ms,
+            false => i64::MIN,
+        };
+        let by_split = self.shared.config.watermark.per_split;
         let mut counts = Vec::with_capacity(self.sources.len());
+        let mut names = BTreeMap::new();
         for slot in &mut self.sources {
             let range = plan
                 .source(&slot.uid)
@@ -267,6 +237,12 @@ impl Executor {
                 _ => Vec::new(),
             };
             counts.push(splits.len());
+            if by_split {
+                let numbered = (0_u32..).zip(&splits);
+                names.extend(
+                    numbered.map(|(index, split)| ((slot.node, index), split.name.clone())),
+                );
+            }
             for (actor, splits) in slot
                 .actors
                 .iter()
@@ -274,19 +250,21 @@ impl Executor {
             {
                 actor.do_send(BeginEpoch {
                     epoch,
-                    watermark_ms: plan.watermark_ms,
+                    watermark_ms,
                     splits,
                 });
             }
             slot.position = end;
         }
-        self.open(epoch)?.splits = counts;
+        let open = self.open(epoch)?;
+        open.splits = counts;
+        open.split_names = names;
         Ok(Done::Begun)
     }
 
     async fn commit_sinks(&mut self, epoch: Epoch, acks: Vec<TaskAck>) -> Result<Done> {
         let failpoints = self.failpoints();
-        let generation_watermark = self.observe(&acks);
+        let next_watermark_ms = self.observe(epoch, &acks)?;
         for slot in &mut self.sinks {
             failpoints.hit("sink-commit:before")?;
             let mut parts: Vec<_> = acks.iter().filter(|ack| ack.id.task == slot.task).collect();
@@ -311,7 +289,7 @@ impl Executor {
             .map(|slot| (slot.uid.clone(), written(&acks, slot.task)))
             .collect();
         let open = self.open(epoch)?;
-        open.next_watermark_ms = generation_watermark;
+        open.next_watermark_ms = next_watermark_ms;
         open.summaries = outcome_rows
             .into_iter()
             .map(|(uid, rows)| (uid, serde_json::json!({ "rows": rows })))
@@ -321,25 +299,41 @@ impl Executor {
     }
 
     /// Moves the watermark by the event times of the epoch; in force from the next one on.
-    fn observe(&mut self, acks: &[TaskAck]) -> i64 {
-        for (uid, stats) in acks.iter().flat_map(|ack| &ack.event_times) {
-            self.watermarks.observe(uid, stats);
+    fn observe(&mut self, epoch: Epoch, acks: &[TaskAck]) -> Result<i64> {
+        let open = self.open(epoch)?;
+        let now_ms = open.plan.batch_timestamp_ms;
+        let names = std::mem::take(&mut open.split_names);
+        for ack in acks {
+            for (uid, stats) in &ack.event_times {
+                self.watermarks.observe(uid, stats, now_ms);
+            }
+            for (uid, times) in &ack.split_times {
+                let slot = self.sources.iter().find(|slot| slot.node == times.source);
+                let name = names.get(&(times.source, times.split));
+                if let (Some(slot), Some(name)) = (slot, name) {
+                    self.watermarks
+                        .observe_split(uid, &slot.uid, name, &times.stats, now_ms);
+                }
+            }
         }
-        self.watermarks.advance()
+        Ok(self.watermarks.at(now_ms))
     }
 
     async fn publish(&mut self, epoch: Epoch) -> Result<Done> {
         let failpoints = self.failpoints();
-        let (generation, parallelism) = (self.generation, self.parallelism.clone());
+        let (generation, parts) = (self.fixed.generation, self.watermarks.parts());
         let open = self.open(epoch)?;
         let mut manifest = Manifest::new(epoch, generation, open.next_watermark_ms);
+        let watermark_ms = open.plan.watermark_ms;
         manifest.snapshots = snapshots(&open.acks);
         manifest.committables = open.summaries.clone();
-        manifest.parallelism = parallelism;
+        manifest.watermarks = parts;
+        manifest.parallelism = self.fixed.parallelism.clone();
+        manifest.key_groups = self.fixed.key_groups.clone();
         failpoints.hit("manifest:before")?;
         self.log.publish_manifest(&manifest).await?;
         failpoints.hit("manifest:after")?;
-        self.watermark_ms = manifest.next_watermark_ms;
+        self.last_watermark_ms = Some(watermark_ms);
         Ok(Done::Published)
     }
 
@@ -398,6 +392,7 @@ impl OpenEpoch {
             acks: Vec::new(),
             summaries: BTreeMap::new(),
             splits: Vec::new(),
+            split_names: BTreeMap::new(),
             next_watermark_ms,
         }
     }

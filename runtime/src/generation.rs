@@ -1,5 +1,7 @@
 //! One generation: everything that runs between two restarts, built from a topology and its newest manifest.
 
+mod chains;
+mod control;
 mod wiring;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,11 +12,11 @@ use actix::prelude::*;
 use tokio::sync::{mpsc, oneshot};
 use weir_state::{CheckpointLocation, CheckpointLog, Epoch, Manifest, Plan, SnapshotStore};
 
-use crate::chain::Chain;
 use crate::coordinator::{Coordinator, GenerationEnd, Wake};
-use crate::error::{Fault, Result, WeirError};
-use crate::executor::{Executor, SinkSlot, SourceSlot};
-use crate::layout::{Layout, Role, TaskLayout};
+use crate::error::{Result, WeirError};
+use crate::executor::{SinkSlot, SourceSlot};
+use crate::facts::OpenFacts;
+use crate::layout::{Layout, Role};
 use crate::protocol::{Protocol, SubtaskId};
 use crate::shared::QueryShared;
 use crate::sink::{Sink, SinkContext};
@@ -26,7 +28,6 @@ use crate::task::{
     Finish, Kill, Task, TaskActor, TaskEnv, chain::ChainTask, sink::SinkTask, source::SourceTask,
 };
 use crate::topology::{NodeKind, SharedSource, Topology};
-use crate::watermark::WatermarkTracker;
 
 /// Longest wait for tasks to end in order, and for killed ones to be gone.
 const END_GRACE: Duration = Duration::from_secs(10);
@@ -88,13 +89,20 @@ pub(crate) async fn start(
     builder.spawn_tasks().await?;
     let Builder {
         layout,
+        facts,
         actors,
         alive,
         ..
     } = builder;
     let actor_list: Vec<_> = actors.values().cloned().collect();
     let sources = source_slots(topology, &layout, &actors, &recovered);
-    let executor = executor(topology, shared, &recovered, &layout, sources, sinks);
+    let parts = control::Parts {
+        topology,
+        layout: &layout,
+        recovered: &recovered,
+        facts,
+    };
+    let executor = parts.executor(shared, sources, sinks);
     let (ended_sender, ended) = oneshot::channel();
     let protocol = Protocol::new(
         shared.config.trigger,
@@ -115,42 +123,6 @@ pub(crate) async fn start(
         actors: actor_list,
         alive,
     })
-}
-
-fn executor(
-    topology: &Topology,
-    shared: &Arc<QueryShared>,
-    recovered: &Recovered,
-    layout: &Layout,
-    sources: Vec<SourceSlot>,
-    sinks: Vec<SinkSlot>,
-) -> Executor {
-    let watermark_ms = recovered
-        .last
-        .as_ref()
-        .map_or(0, |(manifest, _)| manifest.next_watermark_ms);
-    let definers = topology
-        .nodes
-        .iter()
-        .filter(|node| matches!(&node.kind, NodeKind::Operator(spec) if spec.event_time));
-    let uids: Vec<String> = definers.map(|node| node.uid.clone()).collect();
-    let watermarks = WatermarkTracker::new(shared.config.watermark_policy, uids, watermark_ms);
-    let parallelism = layout
-        .tasks
-        .iter()
-        .map(|task| (task.uid.clone(), task.parallelism as u32))
-        .collect();
-    let log = Arc::clone(&recovered.log);
-    Executor::new(
-        Arc::clone(shared),
-        log,
-        recovered.generation,
-        sources,
-        sinks,
-        watermarks,
-        watermark_ms,
-        parallelism,
-    )
 }
 
 fn source_slots(
@@ -178,20 +150,13 @@ fn source_slots(
             uid: task_layout.uid.clone(),
             description: description.clone(),
             source: Arc::clone(source),
+            node: node as u32,
             task,
             actors: subtasks.collect(),
-            position: committed_offset(recovered, &task_layout.uid),
+            position: control::committed_offset(recovered, &task_layout.uid),
         });
     }
     slots
-}
-
-/// Where the last committed epoch ended for a source.
-fn committed_offset(recovered: &Recovered, uid: &str) -> Option<serde_json::Value> {
-    let (_, plan) = recovered.last.as_ref()?;
-    plan.source(uid)
-        .map(|range| range.end.clone())
-        .filter(|end| !end.is_null())
 }
 
 struct Builder<'a> {
@@ -202,6 +167,7 @@ struct Builder<'a> {
     coordinator: Addr<Coordinator>,
     layout: Layout,
     snapshots: Arc<SnapshotStore>,
+    facts: Arc<OpenFacts>,
     actors: BTreeMap<SubtaskId, Addr<TaskActor>>,
     /// Handed to every task and reader; the builder's own goes when the generation is built.
     alive_token: mpsc::Sender<()>,
@@ -228,6 +194,7 @@ impl<'a> Builder<'a> {
                 recovered.location.clone(),
                 recovered.generation,
             )),
+            facts: Arc::default(),
             actors: BTreeMap::new(),
             alive_token,
             alive,
@@ -305,7 +272,7 @@ impl<'a> Builder<'a> {
                 uid: layout.uid.clone(),
                 index,
                 checkpoint: self.recovered.location.clone(),
-                committed: committed_offset(self.recovered, &layout.uid),
+                committed: control::committed_offset(self.recovered, &layout.uid),
                 committed_epoch,
                 planned_epoch,
                 clock: Arc::clone(&self.shared.config.clock),
@@ -361,6 +328,7 @@ impl<'a> Builder<'a> {
             uid: layout.uid.clone(),
             snapshots: Arc::clone(&self.snapshots),
             failpoints: Arc::clone(&self.shared.config.failpoints),
+            clock: Arc::clone(&self.shared.config.clock),
             reporter: self.coordinator.clone().recipient(),
         };
         match layout.role {
@@ -377,7 +345,7 @@ impl<'a> Builder<'a> {
                 }))
             }
             Role::Chain => {
-                let chain = self.chain(layout, id.subtask).await?;
+                let chain = self.chain(id, &outputs).await?;
                 Ok(Task::Chain(ChainTask {
                     env,
                     inputs: Inputs::new(inputs),
@@ -394,51 +362,15 @@ impl<'a> Builder<'a> {
                     .map_err(|e| e.at(&layout.uid, id.subtask))?;
                 let name = format!("weir-{}-{}", layout.uid, id.subtask);
                 let reader = ReaderThread::spawn(name, reader, self.alive_token.clone())?;
-                let chain = self.chain(layout, id.subtask).await?;
-                Ok(Task::Source(SourceTask::new(
+                let chain = self.chain(id, &outputs).await?;
+                Ok(Task::Source(SourceTask {
                     env,
-                    node as u32,
+                    source: node as u32,
                     reader,
                     chain,
                     outputs,
-                )))
+                }))
             }
         }
-    }
-
-    async fn chain(&self, layout: &TaskLayout, subtask: usize) -> Result<Chain> {
-        let mut chain = Chain::create(&layout.operators, subtask, layout.parallelism)?;
-        for (uid, metrics) in chain.metrics() {
-            self.shared.metrics.add_operator(uid, subtask, metrics);
-        }
-        let Some((manifest, _)) = &self.recovered.last else {
-            return Ok(chain);
-        };
-        for (uid, _) in &layout.operators {
-            let Some(references) = manifest.snapshots.get(uid) else {
-                continue;
-            };
-            let before = manifest
-                .parallelism
-                .get(&layout.uid)
-                .map_or(references.len(), |subtasks| *subtasks as usize);
-            if before != layout.parallelism {
-                return Err(WeirError::new(
-                    Fault::Checkpoint,
-                    format!(
-                        "operator '{uid}' has state of {before} subtasks and would run with {}: set its parallelism to {before}",
-                        layout.parallelism
-                    ),
-                ));
-            }
-            for reference in references
-                .iter()
-                .filter(|reference| reference.subtask as usize == subtask)
-            {
-                let bytes = self.snapshots.read(reference).await?;
-                chain.restore(uid, &bytes)?;
-            }
-        }
-        Ok(chain)
     }
 }

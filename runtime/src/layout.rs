@@ -3,9 +3,12 @@
 //! Operators fuse into the task before them while the edge is `Forward`, nobody else reads it, and the number of subtasks is
 //! the same. A sink is always a task of its own, because it waits for I/O.
 
+use arrow::datatypes::SchemaRef;
+
+use crate::chain::Port;
 use crate::operator::OperatorSpec;
 use crate::partitioner::Partitioning;
-use crate::topology::{NodeKind, Topology};
+use crate::topology::{Input, NodeKind, Topology, output_schema};
 
 /// Index of a task in the layout.
 pub(crate) type TaskIndex = usize;
@@ -30,14 +33,15 @@ pub(crate) struct TaskLayout {
     pub(crate) parallelism: usize,
     /// Inputs in the order the head operator numbers them.
     pub(crate) inputs: Vec<LinkLayout>,
-    /// Node whose output the task emits.
-    pub(crate) last_node: usize,
 }
 
 /// A link from another task.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkLayout {
     pub(crate) from: TaskIndex,
+    /// Which of that task's outputs.
+    pub(crate) port: Port,
+    pub(crate) schema: SchemaRef,
     pub(crate) partitioning: Partitioning,
 }
 
@@ -72,7 +76,6 @@ impl Layout {
             self.tasks[task]
                 .operators
                 .push((node.uid.clone(), spec.clone()));
-            self.tasks[task].last_node = index;
             return task;
         }
         let (role, operators) = match &node.kind {
@@ -84,6 +87,8 @@ impl Layout {
             let from = task_of[input.node];
             LinkLayout {
                 from,
+                port: self.port(topology, input, from),
+                schema: output_schema(&topology.nodes, input),
                 partitioning: self.effective(&input.partitioning, from, subtasks),
             }
         });
@@ -94,9 +99,17 @@ impl Layout {
             operators,
             parallelism: subtasks,
             inputs,
-            last_node: index,
         });
         self.tasks.len() - 1
+    }
+
+    fn port(&self, topology: &Topology, input: &Input, from: TaskIndex) -> Port {
+        let uid = &topology.nodes[input.node].uid;
+        let operators = &self.tasks[from].operators;
+        match operators.iter().position(|(operator, _)| operator == uid) {
+            Some(index) if input.late => Port::Late(index),
+            _ => Port::Main,
+        }
     }
 
     /// `Forward` needs equal numbers of subtasks on both sides.
@@ -162,11 +175,12 @@ impl Layout {
             .nodes
             .iter()
             .flat_map(|node| &node.inputs)
-            .filter(|other| other.node == input.node)
+            .filter(|other| other.node == input.node && !other.late)
             .count();
         let task = task_of[input.node];
         let same = self.tasks[task].parallelism == subtasks
             && !matches!(self.tasks[task].role, Role::Sink(_));
-        (input.partitioning == Partitioning::Forward && readers == 1 && same).then_some(task)
+        let plain = input.partitioning == Partitioning::Forward && !input.late;
+        (plain && readers == 1 && same).then_some(task)
     }
 }

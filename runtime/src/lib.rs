@@ -14,6 +14,7 @@ mod coordinator;
 mod edge;
 mod error;
 mod executor;
+mod facts;
 mod failpoint;
 mod generation;
 mod key;
@@ -21,6 +22,7 @@ mod layout;
 mod listener;
 mod message;
 mod metrics;
+mod no_data;
 mod operator;
 mod partitioner;
 mod progress;
@@ -38,7 +40,6 @@ mod trigger;
 mod watermark;
 
 pub use align::{Aligner, Alignment};
-pub use chain::{Chain, ChainSnapshot};
 pub use config::QueryConfig;
 pub use edge::{EdgeBudget, EdgeMetrics, EdgeReceiver, EdgeSender, edge};
 pub use error::{Fault, Result, WeirError, root_cause};
@@ -47,12 +48,15 @@ pub use key::normal_key;
 pub use listener::{QueryEvent, QueryListener, RecipientListener};
 pub use message::{Barrier, ChangelogMode, EpochBatch, Message, Origin, RowKind, Rows};
 pub use metrics::{EdgeCounts, QueryMetrics};
+pub use no_data::{NoDataFacts, no_data_epoch_is_due};
 pub use operator::{
     EventTimeStats, Operator, OperatorContext, OperatorCounts, OperatorMetrics, OperatorSpec,
-    Outbox,
+    Outbox, SplitEventTimes,
 };
-pub use partitioner::{KEY_GROUPS, Partitioning, key_group, subtask_of};
-pub use progress::{QueryProgress, QueryStatus, SinkProgress, SourceProgress};
+pub use partitioner::{KEY_GROUPS, Partitioning, key_group, key_groups_of, subtask_of};
+pub use progress::{
+    QueryProgress, QueryStatus, SinkProgress, SourceProgress, StateOperatorProgress,
+};
 pub use protocol::{Action, Event, Protocol, SubtaskId};
 pub use query::StreamingQuery;
 pub use restart::RestartPolicy;
@@ -66,5 +70,8 @@ pub use source::{
 pub use supervisor::{GetLastProgress, GetStatus, ProcessAllAvailable, QueryActor, Stop};
 pub use topology::{Input, Stream, Topology, TopologyBuilder};
 pub use trigger::{NextStart, Trigger, next_start, parse_interval_ms};
-pub use watermark::{WatermarkPolicy, WatermarkTracker, merge_event_times};
-pub use weir_state::{Clock, Epoch, Fingerprint, ManualClock, SystemClock};
+pub use watermark::{WatermarkPolicy, WatermarkSettings, WatermarkTracker, merge_event_times};
+pub use weir_state::{
+    Clock, Epoch, Fingerprint, ManualClock, OperatorState, StateEntry, SystemClock, Table,
+    TableKind, TableSpec, TableStats,
+};

@@ -1,78 +1,17 @@
 //! What the author of an operator implements: a synchronous state machine over batches. It never sees an actor or a barrier;
 //! alignment, snapshots and forwarding happen in the task loops, so an operator can be tested by calling it.
 
-use std::collections::BTreeMap;
-use std::fmt;
+mod metrics;
+mod spec;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::datatypes::SchemaRef;
-use weir_state::{Epoch, OperatorState, TableSpec};
+use weir_state::{Epoch, OperatorState};
 
-use crate::error::Result;
-use crate::message::{ChangelogMode, Origin, Rows};
-
-/// Row counters of one operator subtask, so that rows in = rows used + late + duplicate + bad + filtered (invariant E9).
-#[derive(Debug, Default)]
-pub struct OperatorMetrics {
-    pub(crate) rows_in: AtomicU64,
-    pub(crate) rows_out: AtomicU64,
-    late: AtomicU64,
-    duplicate: AtomicU64,
-    bad: AtomicU64,
-    filtered: AtomicU64,
-}
-
-impl OperatorMetrics {
-    /// Counts rows that came too late.
-    pub fn add_late(&self, rows: usize) {
-        self.late.fetch_add(rows as u64, Ordering::Relaxed);
-    }
-
-    /// Counts rows dropped as duplicates.
-    pub fn add_duplicate(&self, rows: usize) {
-        self.duplicate.fetch_add(rows as u64, Ordering::Relaxed);
-    }
-
-    /// Counts rows that could not be used.
-    pub fn add_bad(&self, rows: usize) {
-        self.bad.fetch_add(rows as u64, Ordering::Relaxed);
-    }
-
-    /// Counts rows a condition removed.
-    pub fn add_filtered(&self, rows: usize) {
-        self.filtered.fetch_add(rows as u64, Ordering::Relaxed);
-    }
-
-    /// The counters now.
-    pub fn snapshot(&self) -> OperatorCounts {
-        OperatorCounts {
-            rows_in: self.rows_in.load(Ordering::Relaxed),
-            rows_out: self.rows_out.load(Ordering::Relaxed),
-            late: self.late.load(Ordering::Relaxed),
-            duplicate: self.duplicate.load(Ordering::Relaxed),
-            bad: self.bad.load(Ordering::Relaxed),
-            filtered: self.filtered.load(Ordering::Relaxed),
-        }
-    }
-}
-
-/// Row counters at one moment, since the start of the generation.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct OperatorCounts {
-    /// Rows that entered.
-    pub rows_in: u64,
-    /// Rows that left.
-    pub rows_out: u64,
-    /// Rows dropped as late.
-    pub late: u64,
-    /// Rows dropped as duplicates.
-    pub duplicate: u64,
-    /// Rows that could not be used.
-    pub bad: u64,
-    /// Rows removed by a condition.
-    pub filtered: u64,
-}
+pub use self::metrics::{OperatorCounts, OperatorMetrics};
+pub use self::spec::OperatorSpec;
+use crate::error::{Result, WeirError};
+use crate::message::{Origin, Rows};
 
 /// What an operator knows about where and when it runs.
 #[derive(Debug)]
@@ -85,10 +24,20 @@ pub struct OperatorContext {
     pub parallelism: usize,
     /// The open epoch.
     pub epoch: Epoch,
-    /// The watermark of the open epoch, which closes at its end, in milliseconds since 1970; `i64::MIN` before the first.
+    /// The watermark of the open epoch, which closes at its end, in milliseconds since 1970; set when the epoch's rows are complete.
+    /// It begins at 0, so that nothing before 1970 stays open (Spark's rule); `i64::MIN` in a query that defines no watermark.
     pub watermark_ms: i64,
-    /// The watermark of the epoch before, by which rows are late (Spark's rule); `i64::MIN` if there was none.
+    /// The watermark of the epoch before, by which rows are late (Spark's rule: rows at or before it); 0 in the first epoch;
+    /// `i64::MIN` in a query that defines no watermark.
     pub late_watermark_ms: i64,
+    /// Processing time of the open epoch as its plan fixes it, in milliseconds since 1970.
+    pub batch_timestamp_ms: i64,
+    /// Event times later than this do not move the watermark, in milliseconds since 1970; `i64::MAX` without such a bound.
+    pub max_event_time_ms: i64,
+    /// The watermark is kept for each split: operators that define it answer [`Operator::take_split_event_times`].
+    pub times_by_split: bool,
+    /// Somebody reads the late rows of this operator ([`Outbox::emit_late`]).
+    pub late_output: bool,
     /// Where the rows being processed come from.
     pub origin: Origin,
     /// The counters to report to.
@@ -105,6 +54,10 @@ impl OperatorContext {
             epoch: Epoch::FIRST,
             watermark_ms: i64::MIN,
             late_watermark_ms: i64::MIN,
+            batch_timestamp_ms: 0,
+            max_event_time_ms: i64::MAX,
+            times_by_split: false,
+            late_output: false,
             origin: Origin::default(),
             metrics: Arc::new(OperatorMetrics::default()),
         }
@@ -113,19 +66,35 @@ impl OperatorContext {
 
 /// Collects what an operator emits.
 #[derive(Debug, Default)]
-pub struct Outbox(pub(crate) Vec<Rows>);
+pub struct Outbox {
+    pub(crate) rows: Vec<Rows>,
+    pub(crate) late: Vec<Rows>,
+}
 
 impl Outbox {
     /// Emits rows; empty ones are skipped.
     pub fn emit(&mut self, rows: Rows) {
         if rows.num_rows() > 0 {
-            self.0.push(rows);
+            self.rows.push(rows);
+        }
+    }
+
+    /// Hands rows that came too late, as they came, to whoever reads the operator's late output (see
+    /// [`OperatorContext::late_output`]; without a reader they go nowhere). Count them with [`OperatorMetrics::add_late`] either way.
+    pub fn emit_late(&mut self, rows: Rows) {
+        if rows.num_rows() > 0 {
+            self.late.push(rows);
         }
     }
 
     /// Takes what was emitted so far (for tests of operators).
     pub fn take(&mut self) -> Vec<Rows> {
-        std::mem::take(&mut self.0)
+        std::mem::take(&mut self.rows)
+    }
+
+    /// Takes the late rows handed over so far (for tests of operators).
+    pub fn take_late(&mut self) -> Vec<Rows> {
+        std::mem::take(&mut self.late)
     }
 }
 
@@ -142,6 +111,17 @@ pub struct EventTimeStats {
     pub count: u64,
     /// How far the watermark stays behind the largest.
     pub delay_ms: i64,
+}
+
+/// Event times of one split.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SplitEventTimes {
+    /// The source, as in [`Origin::source`].
+    pub source: u32,
+    /// The split of the epoch's plan, as in [`Origin::split`].
+    pub split: u32,
+    /// What was seen.
+    pub stats: EventTimeStats,
 }
 
 /// One parallel instance of a step of the dataflow.
@@ -199,7 +179,7 @@ pub trait Operator: Send {
     /// # Errors
     /// If the state does not fit the operator.
     fn open(&mut self, _state: OperatorState, context: &OperatorContext) -> Result<()> {
-        Err(crate::error::WeirError::internal(format!(
+        Err(WeirError::internal(format!(
             "operator '{}' declares state tables and does not take them",
             context.uid
         )))
@@ -214,160 +194,9 @@ pub trait Operator: Send {
     fn take_event_times(&mut self) -> Option<EventTimeStats> {
         None
     }
-}
 
-type SchemaFn = dyn Fn(&[SchemaRef]) -> Result<SchemaRef> + Send + Sync;
-type CreateFn = dyn Fn(&OperatorContext) -> Result<Box<dyn Operator>> + Send + Sync;
-
-/// How to make the parallel instances of an operator, and what is known of it before it runs.
-#[derive(Clone)]
-pub struct OperatorSpec {
-    pub(crate) kind: String,
-    pub(crate) detail: String,
-    pub(crate) params: BTreeMap<String, String>,
-    pub(crate) stateful: bool,
-    pub(crate) changelog: ChangelogMode,
-    pub(crate) event_time: bool,
-    pub(crate) tables: Vec<TableSpec>,
-    pub(crate) watermark_epochs: bool,
-    pub(crate) state_name: String,
-    schema: Arc<SchemaFn>,
-    create: Arc<CreateFn>,
-}
-
-impl OperatorSpec {
-    /// A stateless operator of this kind (`filter`, `project`, …) whose output has the schema of its first input.
-    /// `create` is called once per subtask and generation.
-    pub fn new<O, F>(kind: impl Into<String>, create: F) -> Self
-    where
-        O: Operator + 'static,
-        F: Fn(&OperatorContext) -> Result<O> + Send + Sync + 'static,
-    {
-        Self {
-            kind: kind.into(),
-            detail: String::new(),
-            params: BTreeMap::new(),
-            stateful: false,
-            changelog: ChangelogMode::AppendOnly,
-            event_time: false,
-            tables: Vec::new(),
-            watermark_epochs: false,
-            state_name: String::new(),
-            schema: Arc::new(|inputs: &[SchemaRef]| {
-                inputs
-                    .first()
-                    .cloned()
-                    .ok_or_else(|| crate::error::WeirError::plan("an operator needs an input"))
-            }),
-            create: Arc::new(move |context| Ok(Box::new(create(context)?))),
-        }
-    }
-
-    /// Output schema as a function of the input schemas.
-    #[must_use]
-    pub fn with_schema_fn<F>(mut self, schema: F) -> Self
-    where
-        F: Fn(&[SchemaRef]) -> Result<SchemaRef> + Send + Sync + 'static,
-    {
-        self.schema = Arc::new(schema);
-        self
-    }
-
-    /// A fixed output schema.
-    #[must_use]
-    pub fn with_schema(self, schema: SchemaRef) -> Self {
-        self.with_schema_fn(move |_| Ok(Arc::clone(&schema)))
-    }
-
-    /// Text for `explain`.
-    #[must_use]
-    pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
-        self.detail = detail.into();
-        self
-    }
-
-    /// Declares state: the operator must keep its id, kind and these parameters for its checkpoint to be accepted.
-    #[must_use]
-    pub fn stateful(mut self) -> Self {
-        self.stateful = true;
-        self
-    }
-
-    /// Declares state tables, which [`Operator::open`] gets in this order.
-    #[must_use]
-    pub fn with_tables(mut self, tables: Vec<TableSpec>) -> Self {
-        self.stateful = true;
-        self.tables = tables;
-        self
-    }
-
-    /// Asks for an epoch without new rows when the watermark has moved and no rows wait.
-    #[must_use]
-    pub fn with_watermark_epochs(mut self) -> Self {
-        self.watermark_epochs = true;
-        self
-    }
-
-    /// Name under which progress reports the state (Spark's: `stateStoreSave`, `dedupe`, …); the kind if never called.
-    #[must_use]
-    pub fn with_state_name(mut self, name: impl Into<String>) -> Self {
-        self.state_name = name.into();
-        self
-    }
-
-    /// A parameter that decides what the state means (keys, window size, delay, …).
-    #[must_use]
-    pub fn with_param(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.params.insert(name.into(), value.into());
-        self
-    }
-
-    /// Declares that the output changes or removes earlier rows.
-    #[must_use]
-    pub fn with_changelog(mut self, changelog: ChangelogMode) -> Self {
-        self.changelog = changelog;
-        self
-    }
-
-    /// Declares that the operator reports event times the watermark follows ([`Operator::take_event_times`]).
-    #[must_use]
-    pub fn with_event_times(mut self) -> Self {
-        self.event_time = true;
-        self
-    }
-
-    /// Kind of the operator.
-    pub fn kind(&self) -> &str {
-        &self.kind
-    }
-
-    /// State tables of each subtask, in the order in which [`Operator::open`] gets them.
-    pub fn tables(&self) -> &[TableSpec] {
-        &self.tables
-    }
-
-    /// Output schema for these inputs.
-    ///
-    /// # Errors
-    /// If the inputs do not fit the operator.
-    pub fn schema(&self, inputs: &[SchemaRef]) -> Result<SchemaRef> {
-        (self.schema)(inputs)
-    }
-
-    /// Makes the instance of one subtask.
-    ///
-    /// # Errors
-    /// Whatever the constructor reports.
-    pub fn create(&self, context: &OperatorContext) -> Result<Box<dyn Operator>> {
-        (self.create)(context)
-    }
-}
-
-impl fmt::Debug for OperatorSpec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OperatorSpec")
-            .field("kind", &self.kind)
-            .field("params", &self.params)
-            .finish_non_exhaustive()
+    /// The same by split, where the context asks for it ([`OperatorContext::times_by_split`]).
+    fn take_split_event_times(&mut self) -> Vec<SplitEventTimes> {
+        Vec::new()
     }
 }

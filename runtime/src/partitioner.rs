@@ -20,6 +20,17 @@ pub fn subtask_of(key_group: u32, parallelism: usize) -> usize {
     key_group as usize * parallelism / KEY_GROUPS as usize
 }
 
+/// The key groups subtask `subtask` of `parallelism` owns, from the first to before the last; empty if there are more subtasks than
+/// key groups and this one has none.
+pub fn key_groups_of(subtask: usize, parallelism: usize) -> std::ops::Range<u32> {
+    let parallelism = parallelism.max(1) as u64;
+    let first = |subtask: u64| {
+        let group = (subtask * u64::from(KEY_GROUPS)).div_ceil(parallelism);
+        group.min(u64::from(KEY_GROUPS)) as u32
+    };
+    first(subtask as u64)..first(subtask as u64 + 1)
+}
+
 /// How an edge distributes rows. A property of the edge; numbers of subtasks are decided when the topology is laid out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Partitioning {
@@ -215,6 +226,30 @@ mod tests {
                     && owners[0] == 0
                     && owners[KEY_GROUPS as usize - 1] == parallelism - 1
             );
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn key_groups_of_a_subtask_are_exactly_those_sent_to_it(parallelism in 1_usize..9000, group in 0..KEY_GROUPS) {
+            let owner = subtask_of(group, parallelism);
+            proptest::prop_assert!(key_groups_of(owner, parallelism).contains(&group));
+            for other in [owner.checked_sub(1), Some(owner + 1)].into_iter().flatten() {
+                proptest::prop_assert!(!key_groups_of(other, parallelism).contains(&group));
+            }
+        }
+    }
+
+    #[test]
+    fn key_groups_of_all_subtasks_follow_each_other_without_a_gap() {
+        for parallelism in [1, 2, 3, 7, 4095, 4096, 4097] {
+            let mut next = 0;
+            for subtask in 0..parallelism {
+                let groups = key_groups_of(subtask, parallelism);
+                assert_eq!(groups.start, next, "subtask {subtask} of {parallelism}");
+                next = groups.end;
+            }
+            assert_eq!(next, KEY_GROUPS);
         }
     }
 

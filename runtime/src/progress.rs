@@ -29,7 +29,7 @@ pub struct QueryProgress {
     /// Event times seen and the watermark that was in force, ISO 8601; empty without a watermark.
     pub event_time: BTreeMap<String, String>,
     /// One entry per stateful operator, the one nearest to the sink first.
-    pub state_operators: Vec<Value>,
+    pub state_operators: Vec<StateOperatorProgress>,
     /// One entry per source.
     pub sources: Vec<SourceProgress>,
     /// The (first) sink.
@@ -42,6 +42,36 @@ pub struct QueryProgress {
     pub processed_rows_per_second: f64,
     /// Metrics the query observes.
     pub observed_metrics: BTreeMap<String, Value>,
+}
+
+/// One stateful operator in a [`QueryProgress`], over all its subtasks.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StateOperatorProgress {
+    /// What it does, in Spark's words: `stateStoreSave`, `dedupe`, …
+    pub operator_name: String,
+    /// Entries after the epoch.
+    pub num_rows_total: u64,
+    /// Entries set in the epoch.
+    pub num_rows_updated: u64,
+    /// Milliseconds spent in the operator, all subtasks together, without removals it tells apart.
+    pub all_updates_time_ms: u64,
+    /// Entries removed in the epoch.
+    pub num_rows_removed: u64,
+    /// Milliseconds spent on removals, as far as the operator tells them apart.
+    pub all_removals_time_ms: u64,
+    /// Milliseconds spent on making the state durable, all subtasks together.
+    pub commit_time_ms: u64,
+    /// Bytes of memory the state holds.
+    pub memory_used_bytes: u64,
+    /// Input rows dropped as late in the epoch.
+    pub num_rows_dropped_by_watermark: u64,
+    /// Subtasks.
+    pub num_shuffle_partitions: u64,
+    /// State tables over all subtasks.
+    pub num_state_store_instances: u64,
+    /// Counters of the kind of operator, such as `numDroppedDuplicateRows` of a deduplication.
+    pub custom_metrics: BTreeMap<String, u64>,
 }
 
 /// One source in a [`QueryProgress`].

@@ -138,6 +138,12 @@ pub trait Source: Send {
         end: &Offset,
     ) -> Result<Vec<Split>>;
 
+    /// Names of splits that live as long as the query (partitions), also of those without rows at the moment; a split of that name
+    /// continues where the last one of the name ended. With `weir.watermark.perSplit` each has a watermark of its own.
+    fn long_lived_splits(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// A reader for one subtask.
     ///
     /// # Errors

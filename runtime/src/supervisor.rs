@@ -17,6 +17,7 @@ use crate::progress::{QueryProgress, QueryStatus, iso};
 use crate::shared::QueryShared;
 use crate::system::new_arbiter;
 use crate::topology::Topology;
+use crate::watermark::WatermarkSettings;
 
 /// The actor of a query. Its address is what other actors use: see the messages of this module.
 pub struct QueryActor {
@@ -305,7 +306,7 @@ fn check_frozen(plan: &weir_state::Plan, shared: &QueryShared) -> Result<()> {
     let differing = plan
         .config
         .iter()
-        .filter(|(key, value)| now.get(*key) != Some(value));
+        .filter(|(key, value)| !WatermarkSettings::owns(key) && now.get(*key) != Some(value));
     let differing: Vec<String> = differing
         .map(|(key, value)| format!("{key} was '{value}' and is {:?}", now.get(key)))
         .collect();

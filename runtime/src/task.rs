@@ -15,12 +15,12 @@ use actix::prelude::*;
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
 use tokio::sync::mpsc;
-use weir_state::{Epoch, SnapshotRef, SnapshotStore};
+use weir_state::{Clock, Epoch, SnapshotRef, SnapshotStore};
 
-use crate::chain::Chain;
+use crate::chain::{Chain, Link, StateReport};
 use crate::error::{Result, WeirError, panic_message};
 use crate::failpoint::FailPoints;
-use crate::operator::EventTimeStats;
+use crate::operator::{EventTimeStats, SplitEventTimes};
 use crate::protocol::SubtaskId;
 use crate::sink::Committable;
 use crate::source::Split;
@@ -42,18 +42,37 @@ pub(crate) struct TaskAck {
     pub(crate) epoch: Epoch,
     /// By operator id.
     pub(crate) snapshots: Vec<(String, SnapshotRef)>,
+    pub(crate) states: Vec<StateReport>,
     pub(crate) event_times: Vec<(String, EventTimeStats)>,
+    pub(crate) split_times: Vec<(String, SplitEventTimes)>,
     pub(crate) committable: Option<Committable>,
     /// Rows read (source) or written (sink) in the epoch.
     pub(crate) rows: u64,
     pub(crate) bad_records: u64,
 }
 
+impl TaskAck {
+    /// Of a subtask that had nothing to make durable.
+    pub(crate) fn new(id: SubtaskId, epoch: Epoch) -> Self {
+        Self {
+            id,
+            epoch,
+            snapshots: Vec::new(),
+            states: Vec::new(),
+            event_times: Vec::new(),
+            split_times: Vec::new(),
+            committable: None,
+            rows: 0,
+            bad_records: 0,
+        }
+    }
+}
+
 /// What a task tells the coordinator.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub(crate) enum TaskEvent {
-    Ack(TaskAck),
+    Ack(Box<TaskAck>),
     Exited(SubtaskId, Result<()>),
 }
 
@@ -64,6 +83,7 @@ pub(crate) struct TaskEnv {
     pub(crate) uid: String,
     pub(crate) snapshots: Arc<SnapshotStore>,
     pub(crate) failpoints: Arc<FailPoints>,
+    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) reporter: Recipient<TaskEvent>,
 }
 
@@ -72,14 +92,13 @@ impl TaskEnv {
         self.reporter.do_send(event);
     }
 
-    /// Makes the chain's state after `epoch` durable.
-    pub(crate) async fn snapshot(
-        &self,
-        chain: &mut Chain,
-        epoch: Epoch,
-    ) -> Result<Vec<(String, SnapshotRef)>> {
+    /// Makes the chain's state after `epoch` durable; returns the acknowledgement of the epoch.
+    pub(crate) async fn close(&self, chain: &mut Chain, epoch: Epoch) -> Result<TaskAck> {
+        let mut ack = TaskAck::new(self.id, epoch);
         self.failpoints.hit("snapshot:before")?;
-        let mut references = Vec::new();
+        for link in chain.stateful() {
+            self.commit(link, epoch, &mut ack).await?;
+        }
         for snapshot in chain.snapshot(epoch)? {
             let written = self
                 .snapshots
@@ -91,9 +110,31 @@ impl TaskEnv {
                 )
                 .await?;
             self.failpoints.hit("snapshot:written")?;
-            references.push((snapshot.uid, written));
+            ack.snapshots.push((snapshot.uid, written));
         }
-        Ok(references)
+        ack.event_times = chain.take_event_times();
+        ack.split_times = chain.take_split_event_times();
+        Ok(ack)
+    }
+
+    /// Makes the state tables of one operator durable.
+    async fn commit(&self, link: &mut Link, epoch: Epoch, ack: &mut TaskAck) -> Result<()> {
+        let Some(state) = link.operator.state() else {
+            return Err(WeirError::internal("state tables were given away")
+                .at(&link.context.uid, link.context.subtask));
+        };
+        let stats = state.stats();
+        self.failpoints.hit("state:before-commit")?;
+        let since = self.clock.monotonic();
+        let outcome = state.commit(epoch).await.map_err(WeirError::from);
+        let time = self.clock.monotonic().saturating_sub(since);
+        let reference =
+            outcome.map_err(|error| error.at(&link.context.uid, link.context.subtask))?;
+        self.failpoints.hit("state:committed")?;
+        let references = reference.map(|reference| (link.context.uid.clone(), reference));
+        ack.snapshots.extend(references);
+        ack.states.push(link.report(stats, time));
+        Ok(())
     }
 }
 

@@ -15,23 +15,33 @@ use crate::partitioner::Partitioning;
 use crate::sink::{OutputMode, Sink};
 use crate::source::Source;
 
-/// A stream inside a topology under construction: the output of one node.
+/// A stream inside a topology under construction: an output of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Stream(pub(crate) usize);
+pub struct Stream {
+    pub(crate) node: usize,
+    /// The late rows of the node instead of its ordinary output.
+    pub(crate) late: bool,
+}
 
 /// A stream and how its rows are distributed on the way to the next node.
 #[derive(Debug, Clone)]
 pub struct Input {
     pub(crate) node: usize,
+    pub(crate) late: bool,
     pub(crate) partitioning: Partitioning,
+}
+
+impl Input {
+    /// What charts write at the edge.
+    fn label(&self) -> String {
+        let late = if self.late { "late rows, " } else { "" };
+        format!("{late}{}", self.partitioning)
+    }
 }
 
 impl From<Stream> for Input {
     fn from(stream: Stream) -> Self {
-        Self {
-            node: stream.0,
-            partitioning: Partitioning::Forward,
-        }
+        stream.partitioned(Partitioning::Forward)
     }
 }
 
@@ -42,16 +52,16 @@ impl Stream {
         I: IntoIterator<Item = S>,
         S: Into<String>,
     {
-        Input {
-            node: self.0,
-            partitioning: Partitioning::Hash(columns.into_iter().map(Into::into).collect()),
-        }
+        self.partitioned(Partitioning::Hash(
+            columns.into_iter().map(Into::into).collect(),
+        ))
     }
 
     /// This stream, distributed in another way.
     pub fn partitioned(self, partitioning: Partitioning) -> Input {
         Input {
-            node: self.0,
+            node: self.node,
+            late: self.late,
             partitioning,
         }
     }
@@ -124,7 +134,7 @@ impl TopologyBuilder {
         let inputs: Vec<Input> = inputs.into_iter().map(Into::into).collect();
         let schemas: Vec<_> = inputs
             .iter()
-            .map(|input| Arc::clone(&self.nodes[input.node].schema))
+            .map(|input| output_schema(&self.nodes, input))
             .collect();
         let schema = spec.schema(&schemas).unwrap_or_else(|error| {
             self.problems.push(format!("operator '{uid}': {error}"));
@@ -132,7 +142,7 @@ impl TopologyBuilder {
         });
         let changed = inputs
             .iter()
-            .any(|input| self.nodes[input.node].changelog == ChangelogMode::Changelog);
+            .any(|input| output_changelog(&self.nodes, input) == ChangelogMode::Changelog);
         let changelog = if changed {
             ChangelogMode::Changelog
         } else {
@@ -144,8 +154,8 @@ impl TopologyBuilder {
     /// Adds a sink at the end of a stream.
     pub fn sink(&mut self, uid: impl Into<String>, input: impl Into<Input>, sink: Arc<dyn Sink>) {
         let input = input.into();
-        let node = &self.nodes[input.node];
-        let (schema, changelog) = (Arc::clone(&node.schema), node.changelog);
+        let schema = output_schema(&self.nodes, &input);
+        let changelog = output_changelog(&self.nodes, &input);
         self.add(
             uid.into(),
             NodeKind::Sink(sink),
@@ -160,10 +170,10 @@ impl TopologyBuilder {
         if subtasks == 0 {
             self.problems.push(format!(
                 "node '{}': parallelism 0, allowed: 1 or more",
-                self.nodes[stream.0].uid
+                self.nodes[stream.node].uid
             ));
         }
-        self.nodes[stream.0].parallelism = Some(subtasks.max(1));
+        self.nodes[stream.node].parallelism = Some(subtasks.max(1));
     }
 
     /// Sets which rows an epoch hands to the sinks; `Append` if never called.
@@ -173,7 +183,24 @@ impl TopologyBuilder {
 
     /// Schema of a stream.
     pub fn schema(&self, stream: Stream) -> SchemaRef {
-        Arc::clone(&self.nodes[stream.0].schema)
+        output_schema(&self.nodes, &stream.into())
+    }
+
+    /// The rows the operator that made `stream` drops as late, as they came in: a second output, with the columns of the operator's
+    /// first input, for another sink or further operators.
+    pub fn late_output(&mut self, stream: Stream) -> Stream {
+        let node = &self.nodes[stream.node];
+        if !matches!(node.kind, NodeKind::Operator(_)) || node.inputs.is_empty() {
+            self.problems.push(format!(
+                "'{}' has no late rows: only operators have",
+                node.uid
+            ));
+            return stream;
+        }
+        Stream {
+            node: stream.node,
+            late: true,
+        }
     }
 
     fn add(
@@ -192,7 +219,10 @@ impl TopologyBuilder {
             changelog,
             parallelism: None,
         });
-        Stream(self.nodes.len() - 1)
+        Stream {
+            node: self.nodes.len() - 1,
+            late: false,
+        }
     }
 
     /// Checks the dataflow.
@@ -243,7 +273,9 @@ impl TopologyBuilder {
         let read: BTreeSet<usize> = self
             .nodes
             .iter()
-            .flat_map(|node| node.inputs.iter().map(|input| input.node))
+            .flat_map(|node| node.inputs.iter())
+            .filter(|input| !input.late)
+            .map(|input| input.node)
             .collect();
         for (index, node) in self.nodes.iter().enumerate() {
             if !matches!(node.kind, NodeKind::Sink(_)) && !read.contains(&index) {
@@ -263,8 +295,9 @@ impl TopologyBuilder {
         for node in &self.nodes {
             for input in &node.inputs {
                 let from = &self.nodes[input.node];
+                let schema = output_schema(&self.nodes, input);
                 if let Err(error) =
-                    crate::partitioner::Partitioner::new(&input.partitioning, &from.schema, 0, 1)
+                    crate::partitioner::Partitioner::new(&input.partitioning, &schema, 0, 1)
                 {
                     self.problems.push(format!(
                         "edge '{}' to '{}': {}",
@@ -292,6 +325,24 @@ impl TopologyBuilder {
                 ));
             }
         }
+    }
+}
+
+/// Columns of the output an input reads.
+pub(crate) fn output_schema(nodes: &[Node], input: &Input) -> SchemaRef {
+    let node = &nodes[input.node];
+    match node.inputs.first() {
+        Some(first) if input.late => output_schema(nodes, first),
+        _ => Arc::clone(&node.schema),
+    }
+}
+
+/// Whether the output an input reads changes earlier rows.
+fn output_changelog(nodes: &[Node], input: &Input) -> ChangelogMode {
+    let node = &nodes[input.node];
+    match node.inputs.first() {
+        Some(first) if input.late => output_changelog(nodes, first),
+        _ => node.changelog,
     }
 }
 
@@ -336,7 +387,11 @@ impl Topology {
             let inputs: Vec<_> = node
                 .inputs
                 .iter()
-                .map(|input| format!("{} by {}", self.nodes[input.node].uid, input.partitioning))
+                .map(|input| {
+                    let late = if input.late { "late rows of " } else { "" };
+                    let from = &self.nodes[input.node].uid;
+                    format!("{late}{from} by {}", input.partitioning)
+                })
                 .collect();
             let from = if inputs.is_empty() {
                 String::new()
@@ -360,7 +415,7 @@ impl Topology {
             for input in &node.inputs {
                 line(
                     &mut text,
-                    format_args!("  n{} -->|{}| n{index}", input.node, input.partitioning),
+                    format_args!("  n{} -->|{}| n{index}", input.node, input.label()),
                 );
             }
         }
@@ -377,7 +432,7 @@ impl Topology {
                 format_args!("  n{index} [shape=box, label={label:?}];"),
             );
             for input in &node.inputs {
-                let (from, label) = (input.node, input.partitioning.to_string());
+                let (from, label) = (input.node, input.label());
                 line(
                     &mut text,
                     format_args!("  n{from} -> n{index} [label={label:?}];"),

@@ -26,6 +26,21 @@ pub fn register(state: &mut SessionState) -> Result<()> {
     Ok(())
 }
 
+/// Whether the result of an aggregate follows the order of its rows.
+pub(crate) fn depends_on_order(name: &str) -> bool {
+    const ORDERED: &[&str] = &[
+        "first_value",
+        "last_value",
+        "any_value",
+        "array_agg",
+        "collect_list",
+        "collect_set",
+        "string_agg",
+        "nth_value",
+    ];
+    ORDERED.contains(&name)
+}
+
 /// `sum`: DataFusion's, except that BIGINT totals are checked.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CheckedSum {

@@ -24,6 +24,7 @@ mod json_write;
 pub(crate) mod kernel;
 pub(crate) mod maps;
 mod maths;
+pub(crate) mod normalize;
 mod number_format;
 pub(crate) mod operators;
 mod parse;

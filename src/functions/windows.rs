@@ -372,6 +372,29 @@ pub(crate) fn slots(spec: &Expr) -> Option<Expr> {
     ))
 }
 
+/// The window of `size` microseconds that begins at `start`, as a window of this type.
+pub(crate) fn from_start(start: Expr, window: &DataType, size: i64) -> Expr {
+    Kernel::call(
+        "window_from_start",
+        window.clone(),
+        size.to_string(),
+        begun,
+        vec![start],
+    )
+}
+
+fn begun(call: &Call<'_>) -> Result<ColumnarValue> {
+    let Ok(size) = call.params.parse::<i64>() else {
+        return plan_err!("window: damaged parameters '{}'", call.params);
+    };
+    call.over_arrays(|a| {
+        let starts = a[0].as_primitive::<TimestampMicrosecondType>().clone();
+        let ends: TimestampMicrosecondArray = starts.unary(|t| t.saturating_add(size));
+        let nulls = starts.nulls().cloned();
+        window_struct(starts, ends, call.returns, nulls)
+    })
+}
+
 fn slide(call: &Call<'_>) -> Result<ColumnarValue> {
     let Some((size, slide, start)) = shape(call.params) else {
         return plan_err!("window: damaged parameters '{}'", call.params);

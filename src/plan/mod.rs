@@ -5,6 +5,7 @@
 //! from the shape of the plan: `source-0` is the first source met from the left, `filter-1` the second filter, so that a plan
 //! written again gets its old ids.
 
+mod aggregate;
 mod dedup;
 mod equality;
 mod error;
@@ -17,6 +18,7 @@ mod nodes;
 mod project;
 mod prune;
 mod repartition;
+mod session;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -58,6 +60,7 @@ pub(crate) fn plan_stream(
         builder: Topology::builder(),
         ids: BTreeMap::new(),
         sources,
+        mode,
     };
     planner.builder.output_mode(mode);
     let stream = planner.node(&plan)?;
@@ -72,6 +75,7 @@ struct Planner<'a> {
     /// Next number of each kind of node.
     ids: BTreeMap<&'static str, usize>,
     sources: source::Sources,
+    mode: OutputMode,
 }
 
 impl Planner<'_> {
@@ -85,6 +89,7 @@ impl Planner<'_> {
             LogicalPlan::Distinct(distinct) => self.distinct(distinct),
             LogicalPlan::Limit(limit) => self.limit(limit),
             LogicalPlan::Repartition(repartition) => self.repartition(repartition),
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
             other => {
                 if let Some(generate) = Generate::of(other) {
                     self.explode(generate)

@@ -4,12 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use weir_runtime::{QueryConfig, Result, WatermarkPolicy, WeirError};
+use weir_runtime::{QueryConfig, Result, WatermarkPolicy, WatermarkSettings, WeirError};
 
 /// Zone in which local times are read and shown.
 pub(crate) const TIME_ZONE: &str = "spark.sql.session.timeZone";
 /// Directory under which queries without a checkpoint location of their own get one.
 pub(crate) const CHECKPOINT: &str = "spark.sql.streaming.checkpointLocation";
+/// Whether epochs without new rows run when the watermark has moved.
+const NO_DATA_EPOCHS: &str = "spark.sql.streaming.noDataMicroBatches.enabled";
+/// Silence after which a stream no longer holds the watermark back.
+const IDLE_TIMEOUT: &str = "weir.watermark.idleTimeout";
+/// How far ahead of processing time an event time may lie and still move the watermark.
+const MAX_FUTURE_SKEW: &str = "weir.watermark.maxFutureSkew";
+/// Whether partitions have watermarks of their own.
+const PER_SPLIT: &str = "weir.watermark.perSplit";
 /// Whether a query that ends by itself shows a progress bar.
 pub(crate) const PROGRESS_BAR: &str = "weir.progressBar";
 
@@ -68,7 +76,7 @@ const SETTINGS: &[Setting] = &[
         valid: |text| policy(text).is_some(),
     },
     Setting {
-        key: "spark.sql.streaming.noDataMicroBatches.enabled",
+        key: NO_DATA_EPOCHS,
         default: Some("true"),
         allowed: "true, false",
         valid: is_flag,
@@ -90,6 +98,24 @@ const SETTINGS: &[Setting] = &[
         default: None,
         allowed: "an interval such as 1 hour, not negative",
         valid: |text| retention_ms(text).is_some(),
+    },
+    Setting {
+        key: IDLE_TIMEOUT,
+        default: None,
+        allowed: "a time such as 30s",
+        valid: is_time,
+    },
+    Setting {
+        key: MAX_FUTURE_SKEW,
+        default: None,
+        allowed: "a time such as 1h",
+        valid: is_time,
+    },
+    Setting {
+        key: PER_SPLIT,
+        default: Some("false"),
+        allowed: "true, false",
+        valid: is_flag,
     },
     Setting {
         key: PROGRESS_BAR,
@@ -182,9 +208,22 @@ impl Conf {
             recent_progress: number("numRecentProgressUpdates")
                 .and_then(|records| usize::try_from(records).ok())
                 .unwrap_or(defaults.recent_progress),
-            watermark_policy: policy(&text("multipleWatermarkPolicy")).unwrap_or_default(),
+            watermark: self.watermark(&text("multipleWatermarkPolicy")),
+            no_data_epochs: self.is_on(NO_DATA_EPOCHS),
             frozen: BTreeMap::from([(TIME_ZONE.to_owned(), zone)]),
             ..defaults
+        }
+    }
+}
+
+impl Conf {
+    fn watermark(&self, merging: &str) -> WatermarkSettings {
+        let duration = |key: &str| self.get(key).as_deref().and_then(time);
+        WatermarkSettings {
+            policy: policy(merging).unwrap_or_default(),
+            idle_timeout: duration(IDLE_TIMEOUT),
+            max_future_skew: duration(MAX_FUTURE_SKEW),
+            per_split: self.is_on(PER_SPLIT),
         }
     }
 }

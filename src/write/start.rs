@@ -80,7 +80,8 @@ fn config(writer: &DataStreamWriter, location: Option<String>) -> QueryConfig {
     let engine = writer.config.clone();
     let mut config = match engine {
         Some(engine) => QueryConfig {
-            watermark_policy: own.watermark_policy,
+            watermark: own.watermark,
+            no_data_epochs: own.no_data_epochs,
             min_epochs_to_retain: own.min_epochs_to_retain,
             polling_delay: own.polling_delay,
             no_data_progress_interval: own.no_data_progress_interval,

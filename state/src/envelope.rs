@@ -147,6 +147,43 @@ pub fn encode_binary(body: &[u8]) -> Vec<u8> {
     file
 }
 
+/// A binary envelope built around its body without copying it.
+#[derive(Debug)]
+pub(crate) struct BinaryBuilder {
+    file: Vec<u8>,
+}
+
+impl Default for BinaryBuilder {
+    fn default() -> Self {
+        Self {
+            file: vec![0; BINARY_HEADER_LEN],
+        }
+    }
+}
+
+impl BinaryBuilder {
+    /// Where the body is appended.
+    pub(crate) fn body(&mut self) -> &mut Vec<u8> {
+        &mut self.file
+    }
+
+    /// Bytes of the body so far.
+    pub(crate) fn body_len(&self) -> u64 {
+        (self.file.len() - BINARY_HEADER_LEN) as u64
+    }
+
+    /// The file and the CRC-32 of its body.
+    pub(crate) fn finish(mut self) -> (Vec<u8>, u32) {
+        let length = self.body_len();
+        let crc32 = crc32fast::hash(&self.file[BINARY_HEADER_LEN..]);
+        self.file[..4].copy_from_slice(MAGIC);
+        self.file[4] = BINARY_VERSION;
+        self.file[5..13].copy_from_slice(&length.to_le_bytes());
+        self.file[13..BINARY_HEADER_LEN].copy_from_slice(&crc32.to_le_bytes());
+        (self.file, crc32)
+    }
+}
+
 /// Opens a binary envelope and returns the body.
 ///
 /// # Errors
@@ -199,6 +236,12 @@ mod tests {
         for body in [BODY, b"", b"\n\n", &[0u8; 300]] {
             assert_eq!(decode_text(&encode_text(body)), Ok(body));
             assert_eq!(decode_binary(&encode_binary(body)), Ok(body));
+            let mut builder = BinaryBuilder::default();
+            builder.body().extend_from_slice(body);
+            assert_eq!(builder.body_len(), body.len() as u64);
+            let (file, crc32) = builder.finish();
+            assert_eq!(file, encode_binary(body));
+            assert_eq!(crc32, crc32fast::hash(body));
         }
     }
 

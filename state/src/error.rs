@@ -154,6 +154,37 @@ pub enum StateError {
         /// Every problem.
         source: Incompatible,
     },
+    /// A table of an operator is not what the checkpoint holds.
+    TableMismatch {
+        /// The file that says what the checkpoint holds.
+        path: String,
+        /// Uid of the operator.
+        operator: String,
+        /// Name of the table.
+        table: String,
+        /// What the checkpoint has.
+        stored: String,
+        /// What the program declares.
+        declared: String,
+    },
+    /// A table was used in a way its kind does not offer.
+    WrongTable {
+        /// Name of the table.
+        table: String,
+        /// Its kind.
+        kind: &'static str,
+        /// What was asked for.
+        action: &'static str,
+    },
+    /// The local files that state larger than memory is kept in failed.
+    Files {
+        /// What was tried, a verb.
+        action: &'static str,
+        /// The directory.
+        path: String,
+        /// What RocksDB said.
+        reason: String,
+    },
     /// A value could not be encoded or decoded.
     Codec {
         /// What was encoded or decoded.
@@ -179,12 +210,14 @@ impl StateError {
             | Self::LeaseLost { path, .. }
             | Self::ConcurrentWriter { path, .. }
             | Self::OutOfOrder { path, .. }
+            | Self::TableMismatch { path, .. }
+            | Self::Files { path, .. }
             | Self::Incompatible { path, .. } => Some(path),
             Self::InvalidLocation { location, .. } | Self::UnsupportedScheme { location, .. } => {
                 Some(location)
             }
             Self::InvalidName { name } => Some(name),
-            Self::Codec { .. } => None,
+            Self::Codec { .. } | Self::WrongTable { .. } => None,
         }
     }
 
@@ -232,6 +265,16 @@ impl StateError {
             Self::LeaseLost { .. } | Self::ConcurrentWriter { .. } => Some(
                 "only one run may use a checkpoint: stop one of them; nothing of this run's epoch was committed",
             ),
+            Self::TableMismatch { .. } => Some(
+                "allowed is a table of the same name, kind, version and key: go back to the program that wrote the checkpoint, \
+                 or start with a new one",
+            ),
+            Self::WrongTable { .. } => Some(
+                "by key are found entries of keyed and ordered tables, by prefix those of ordered ones",
+            ),
+            Self::Files { .. } => {
+                Some("see that the disk has room and that its files are left alone")
+            }
             Self::Io { .. }
             | Self::Store { .. }
             | Self::OutOfOrder { .. }
@@ -244,7 +287,10 @@ impl StateError {
     /// contents.
     #[must_use]
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Io { .. } | Self::Store { .. })
+        matches!(
+            self,
+            Self::Io { .. } | Self::Store { .. } | Self::Files { .. }
+        )
     }
 
     fn phrase(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -280,6 +326,29 @@ impl StateError {
             Self::Missing { path, reason, .. } => {
                 write!(f, "file `{path}` is missing: {reason}")
             }
+            Self::TableMismatch {
+                path,
+                operator,
+                table,
+                stored,
+                declared,
+            } => write!(
+                f,
+                "table `{table}` of operator `{operator}` is {stored} in the checkpoint (file `{path}`), the program declares {declared}"
+            ),
+            Self::WrongTable {
+                table,
+                kind,
+                action,
+            } => write!(f, "table `{table}` is {kind} and cannot be {action}"),
+            Self::Files {
+                action,
+                path,
+                reason,
+            } => write!(
+                f,
+                "cannot {action} the local state files in `{path}`: {reason}"
+            ),
             Self::Codec { what, reason } => {
                 write!(f, "cannot encode or decode {what}: {reason}")
             }

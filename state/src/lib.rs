@@ -8,12 +8,13 @@
 //! offsets/N                          plan of epoch N: what it reads, under which watermark and config
 //! commits/N                          manifest of epoch N: the only commit point
 //! sources/<source>/N, N.compact      what a source has already taken up, per epoch
-//! state/<operator>/<subtask>/N.g     snapshot of one subtask for epoch N, written by generation g
+//! state/<operator>/<subtask>/N.g     state of one subtask after epoch N, or what N changed in it, by generation g
 //! ```
 //!
 //! The crate knows nothing of data flow: it makes bytes durable, decides what a directory means after a
 //! crash ([`recovery`], a pure function), and refuses a second writer ([`lease`]).
 
+mod changelog;
 pub mod clock;
 pub mod codec;
 pub mod envelope;
@@ -26,6 +27,7 @@ pub mod log;
 pub mod manifest;
 pub mod metadata;
 mod names;
+mod operator_state;
 pub mod owner;
 pub mod plan;
 pub mod recovery;
@@ -34,6 +36,7 @@ pub mod snapshot;
 pub mod source_log;
 pub mod table;
 
+pub use changelog::Compression;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use epoch::Epoch;
 pub use error::{Result, StateError};
@@ -41,8 +44,9 @@ pub use fingerprint::{Change, Fingerprint, Incompatible, Problem, check_compatib
 pub use lease::{Lease, LeaseOptions};
 pub use location::{CheckpointLocation, CreateOutcome, Entry};
 pub use log::{CheckpointLog, LogEpochs};
-pub use manifest::{Manifest, SnapshotRef};
+pub use manifest::{Manifest, SnapshotRef, WatermarkPart};
 pub use metadata::Metadata;
+pub use operator_state::{Hit, StateConfig, StateStats};
 pub use owner::OwnerInfo;
 pub use plan::{Plan, SourceRange};
 pub use recovery::{Recovery, TornManifest};

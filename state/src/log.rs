@@ -5,7 +5,7 @@
 
 mod files;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use serde::Serialize;
@@ -24,6 +24,7 @@ use crate::recovery::{
     Decision, Facts, LogFile, REMEDY_MANIFEST, REMEDY_METADATA, REMEDY_PLAN, Recovery,
     TornManifest, decide,
 };
+use crate::retention::{Known, Reach};
 
 const METADATA: &str = "metadata";
 const PLANS: &str = "offsets";
@@ -45,8 +46,8 @@ pub struct LogEpochs {
 #[derive(Debug)]
 pub struct CheckpointLog {
     location: CheckpointLocation,
-    /// Files each known manifest refers to, so that pruning need not read all of them every epoch.
-    pub(crate) references: Mutex<BTreeMap<Epoch, BTreeSet<String>>>,
+    /// What each known manifest refers to, so that pruning need not read all of them every epoch.
+    pub(crate) references: Mutex<Known>,
     /// Whether this log has already looked for snapshots of epochs that never were committed.
     pub(crate) swept: std::sync::atomic::AtomicBool,
 }
@@ -254,7 +255,8 @@ impl CheckpointLog {
         self.references
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .insert(manifest.epoch, files);
+            .manifests
+            .insert(manifest.epoch, (files, Reach::of(manifest)));
     }
 
     async fn survey(&self) -> Result<Facts> {

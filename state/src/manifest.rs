@@ -30,6 +30,26 @@ pub struct Manifest {
     /// Number of subtasks by operator uid when the epoch ran; may differ at the next start.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parallelism: BTreeMap<String, u32>,
+    /// What the watermark is merged from, where a restart has to know more than the merged value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watermarks: Vec<WatermarkPart>,
+}
+
+/// How far one operator that defines a watermark was, or one split it follows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatermarkPart {
+    /// Uid of the operator.
+    pub operator: String,
+    /// Uid of the source of the split; `None` for the operator as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Name of the split; `None` for the operator as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<String>,
+    /// Its watermark, unix milliseconds.
+    pub watermark_ms: i64,
+    /// Processing time of the epoch that last had an event time of it, unix milliseconds.
+    pub active_ms: i64,
 }
 
 impl Manifest {
@@ -44,6 +64,7 @@ impl Manifest {
             committables: BTreeMap::new(),
             key_groups: BTreeMap::new(),
             parallelism: BTreeMap::new(),
+            watermarks: Vec::new(),
         }
     }
 
@@ -64,4 +85,14 @@ pub struct SnapshotRef {
     pub crc32: u32,
     /// Length of the payload in bytes.
     pub bytes: u64,
+    /// State tables only: the oldest epoch whose files are still needed to restore from this one. All files of the operator
+    /// from that epoch to the manifest's are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Epoch>,
+    /// State tables only: the base the file builds on, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// State tables only: the first key group of the subtask and the one after its last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub groups: Option<(u32, u32)>,
 }

@@ -2,6 +2,9 @@
 //!
 //! [`doomed`] is pure; [`CheckpointLog::prune`] carries it out, oldest first and manifests before the files
 //! they name, so that a crash in between leaves at worst files nobody names.
+//!
+//! State tables are chains of files: a manifest names the newest file of each and the oldest epoch the chain reaches back to. All
+//! files of the operator since then stay, whoever wrote them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -11,6 +14,7 @@ use std::sync::atomic::Ordering;
 use crate::epoch::Epoch;
 use crate::error::Result;
 use crate::log::CheckpointLog;
+use crate::manifest::Manifest;
 use crate::recovery::LogFile;
 use crate::snapshot;
 
@@ -51,9 +55,36 @@ pub(crate) struct Inventory {
     pub(crate) manifests: BTreeMap<Epoch, BTreeSet<String>>,
     /// Snapshot files found in the directory; may be left empty.
     pub(crate) found: Vec<String>,
+    /// What each manifest reaches besides the files it names.
+    pub(crate) reaches: BTreeMap<Epoch, Reach>,
 }
 
-/// Decides what goes. Kept are the newest `min_epochs` manifests with everything they name, the plans from the
+/// What a manifest needs besides the files it names: by directory of an operator, the oldest epoch of its chains.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Reach {
+    pub(crate) since: BTreeMap<String, Epoch>,
+}
+
+impl Reach {
+    pub(crate) fn of(manifest: &Manifest) -> Self {
+        let mut reach = Self::default();
+        for snapshot in manifest.snapshots.values().flatten() {
+            if let (Some(since), Some(dir)) = (snapshot.since, operator_dir(&snapshot.file)) {
+                let oldest = reach.since.entry(dir.to_string()).or_insert(since);
+                *oldest = since.min(*oldest);
+            }
+        }
+        reach
+    }
+}
+
+/// `state/<operator>` of the name of a snapshot file.
+fn operator_dir(file: &str) -> Option<&str> {
+    let (subtask_dir, _) = file.rsplit_once('/')?;
+    Some(subtask_dir.rsplit_once('/')?.0)
+}
+
+/// Decides what goes. Kept are the newest `min_epochs` manifests with everything they name and reach, the plans from the
 /// oldest kept manifest on, and all files of epochs not committed yet.
 pub(crate) fn doomed(inventory: &Inventory, retention: Retention) -> Pruned {
     let Some((&newest, _)) = inventory.manifests.last_key_value() else {
@@ -65,17 +96,28 @@ pub(crate) fn doomed(inventory: &Inventory, retention: Retention) -> Pruned {
         .range(keep_from..)
         .flat_map(|(_, files)| files)
         .collect();
+    let mut since: BTreeMap<&str, Epoch> = BTreeMap::new();
+    for (_, reach) in inventory.reaches.range(keep_from..) {
+        for (dir, epoch) in &reach.since {
+            let oldest = since.entry(dir).or_insert(*epoch);
+            *oldest = *epoch.min(oldest);
+        }
+    }
+    let reached = |file: &str| {
+        let oldest = operator_dir(file).and_then(|dir| since.get(dir));
+        oldest.is_some_and(|oldest| snapshot::epoch_of(file).is_some_and(|e| e >= *oldest))
+    };
     let named_by_old = inventory
         .manifests
         .range(..keep_from)
         .flat_map(|(_, files)| files);
-    let never_committed = inventory
+    let named_by_none = inventory
         .found
         .iter()
         .filter(|file| snapshot::epoch_of(file).is_some_and(|epoch| epoch <= newest));
     let files: BTreeSet<&String> = named_by_old
-        .chain(never_committed)
-        .filter(|file| !kept.contains(file))
+        .chain(named_by_none)
+        .filter(|file| !kept.contains(file) && !reached(file))
         .collect();
     Pruned {
         plans: inventory
@@ -93,9 +135,41 @@ pub(crate) fn doomed(inventory: &Inventory, retention: Retention) -> Pruned {
     }
 }
 
+/// What a log knows of files without listing them.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// By manifest, the files it names and what else it reaches.
+    pub(crate) manifests: BTreeMap<Epoch, (BTreeSet<String>, Reach)>,
+    /// Files only manifests named that are gone, kept because a chain of a later one may need them.
+    lingering: BTreeSet<String>,
+}
+
+impl Known {
+    /// Brings it up to date after a prune.
+    fn forget(&mut self, inventory: &Inventory, pruned: &Pruned) {
+        let of_old = pruned
+            .manifests
+            .iter()
+            .filter_map(|e| inventory.manifests.get(e));
+        let candidates = of_old.flatten().chain(&inventory.found);
+        self.lingering.extend(candidates.cloned());
+        for file in &pruned.files {
+            self.lingering.remove(file);
+        }
+        self.manifests
+            .retain(|epoch, _| !pruned.manifests.contains(epoch));
+        let still_named: BTreeSet<&String> = self
+            .manifests
+            .values()
+            .flat_map(|(files, _)| files)
+            .collect();
+        self.lingering.retain(|file| !still_named.contains(file));
+    }
+}
+
 impl CheckpointLog {
     /// Deletes what is older than `retention` keeps. The first call of this log also deletes snapshots that no
-    /// manifest names, left by epochs that failed. Call it after a commit, as the holder of the lease.
+    /// manifest names or reaches, left by epochs that failed. Call it after a commit, as the holder of the lease.
     ///
     /// # Errors
     /// [`crate::StateError::Damaged`] when a manifest cannot be read (then nothing is deleted), the storage's own.
@@ -112,13 +186,14 @@ impl CheckpointLog {
         for file in &doomed.files {
             self.delete(file).await?;
         }
-        let mut references = self
-            .references
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        references.retain(|epoch, _| !doomed.manifests.contains(epoch));
-        drop(references);
+        self.known().forget(&inventory, &doomed);
         Ok(doomed)
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.references
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn delete(&self, name: &str) -> Result<()> {
@@ -134,32 +209,32 @@ impl CheckpointLog {
                 self.remember_references(&manifest);
             }
         }
-        let known = self
-            .references
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        let manifests = epochs
-            .manifests
-            .iter()
-            .filter_map(|epoch| Some((*epoch, known.get(epoch)?.clone())))
-            .collect();
+        let found = if sweep {
+            self.snapshot_files().await?
+        } else {
+            Vec::new()
+        };
+        let known = self.known();
+        let held = |epoch: &Epoch| Some((*epoch, known.manifests.get(epoch)?));
+        let held: Vec<_> = epochs.manifests.iter().filter_map(held).collect();
+        let pick =
+            |(epoch, (files, _)): &(Epoch, &(BTreeSet<String>, Reach))| (*epoch, files.clone());
         Ok(Inventory {
+            manifests: held.iter().map(pick).collect(),
+            reaches: held
+                .iter()
+                .map(|(e, (_, reach))| (*e, reach.clone()))
+                .collect(),
+            found: found
+                .into_iter()
+                .chain(known.lingering.iter().cloned())
+                .collect(),
             plans: epochs.plans,
-            manifests,
-            found: if sweep {
-                self.snapshot_files().await?
-            } else {
-                Vec::new()
-            },
         })
     }
 
     fn knows(&self, epoch: Epoch) -> bool {
-        self.references
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains_key(&epoch)
+        self.known().manifests.contains_key(&epoch)
     }
 
     /// Every file under `state/<operator>/<subtask>/`.

@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 
+use crate::changelog::Link;
 use crate::envelope;
 use crate::epoch::Epoch;
 use crate::error::{Result, StateError};
@@ -55,6 +56,9 @@ impl SnapshotStore {
             file,
             crc32: crc32fast::hash(payload),
             bytes: payload.len() as u64,
+            since: None,
+            base: None,
+            groups: None,
         })
     }
 
@@ -64,31 +68,7 @@ impl SnapshotStore {
     /// [`StateError::Missing`], [`StateError::Damaged`] when the file is torn or is not the one the manifest
     /// means, [`StateError::UnsupportedVersion`], the storage's own.
     pub async fn read(&self, snapshot: &SnapshotRef) -> Result<Bytes> {
-        let epoch = epoch_of(&snapshot.file);
-        let path = self.location.display_of(&snapshot.file);
-        let Some(file) = self.location.get(&snapshot.file).await? else {
-            return Err(StateError::Missing {
-                path,
-                epoch,
-                reason: "a manifest names this snapshot".to_string(),
-                remedy: REMEDY,
-            });
-        };
-        let payload = envelope::decode_binary(&file)
-            .map_err(|e| e.into_error(path.clone(), epoch, REMEDY))?;
-        let (crc32, bytes) = (crc32fast::hash(payload), payload.len() as u64);
-        if (crc32, bytes) != (snapshot.crc32, snapshot.bytes) {
-            return Err(StateError::Damaged {
-                path,
-                epoch,
-                reason: format!(
-                    "it holds {bytes} bytes with checksum {crc32:08x}, the manifest names {} bytes with checksum {:08x}",
-                    snapshot.bytes, snapshot.crc32
-                ),
-                remedy: REMEDY,
-            });
-        }
-        Ok(file.slice_ref(payload))
+        read_named(&self.location, &Link::from(snapshot), "the manifest").await
     }
 
     /// Deletes a snapshot; a missing one is fine.
@@ -97,6 +77,52 @@ impl SnapshotStore {
     /// The storage's own.
     pub async fn delete(&self, snapshot: &SnapshotRef) -> Result<()> {
         self.location.delete(&snapshot.file).await
+    }
+}
+
+/// The content of a file that `named_by` names, checked.
+///
+/// # Errors
+/// Those of [`SnapshotStore::read`].
+pub(crate) async fn read_named(
+    location: &CheckpointLocation,
+    link: &Link,
+    named_by: &str,
+) -> Result<Bytes> {
+    let epoch = epoch_of(&link.file);
+    let path = location.display_of(&link.file);
+    let Some(file) = location.get(&link.file).await? else {
+        return Err(StateError::Missing {
+            path,
+            epoch,
+            reason: format!("{named_by} names this snapshot"),
+            remedy: REMEDY,
+        });
+    };
+    let payload =
+        envelope::decode_binary(&file).map_err(|e| e.into_error(path.clone(), epoch, REMEDY))?;
+    let (crc32, bytes) = (crc32fast::hash(payload), payload.len() as u64);
+    if (crc32, bytes) != (link.crc32, link.bytes) {
+        return Err(StateError::Damaged {
+            path,
+            epoch,
+            reason: format!(
+                "it holds {bytes} bytes with checksum {crc32:08x}, {named_by} names {} bytes with checksum {:08x}",
+                link.bytes, link.crc32
+            ),
+            remedy: REMEDY,
+        });
+    }
+    Ok(file.slice_ref(payload))
+}
+
+/// The error about a snapshot file whose checksum fits and whose content makes no sense.
+pub(crate) fn damaged(path: String, reason: String) -> StateError {
+    StateError::Damaged {
+        epoch: epoch_of(&path),
+        path,
+        reason,
+        remedy: REMEDY,
     }
 }
 

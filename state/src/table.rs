@@ -1,348 +1,392 @@
-//! [`Table`]: the keyed state of one operator subtask, and [`OperatorState`]: its tables together.
+//! [`Table`]: part of the keyed state of one operator subtask.
 //!
 //! An operator *touches* the keys an epoch concerns; each gets a slot (0, 1, 2 … in order of first touch) that stays valid
 //! until the epoch's end. Old values are looked up once per touched key ([`Table::load`]), new ones are set once.
+//!
+//! What an epoch touches is in memory: hash tables over arenas of bytes ([`Hashed`]), or a sorted map ([`Ordered`]).
 
-use std::collections::{BTreeMap, HashMap};
+mod arena;
+mod expiry;
+mod hashed;
+mod order;
+mod ordered;
+mod shard;
+mod spec;
 
-use crate::error::Result;
+use std::ops::Range;
 
-/// How the entries of a table are found and when they go away.
+use self::hashed::Hashed;
+use self::ordered::{Ordered, full_key};
+use crate::error::{Result, StateError};
+
+pub use self::spec::{Entry, TableKind, TableSpec, TableStats};
+pub use crate::operator_state::OperatorState;
+
+/// What is called with entries.
+pub(crate) type Visit<'a> = dyn FnMut(Entry<'_>) -> Result<()> + 'a;
+
+/// What an epoch did to a table, in the order in which it is to be done again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TableKind {
-    /// By key; entries stay until removed.
-    Keyed,
-    /// By (time, key): the time is part of the identity and never changes. Everything up to a bound goes at once, as whole
-    /// buckets of `bucket` time units.
-    Timed {
-        /// Width of a bucket, in the units of the times (1 or more).
-        bucket: i64,
-    },
-    /// By key; each value carries a time at which it expires.
-    Expiring,
-    /// By key, in key order: entries of one key group that share a prefix can be read in order.
-    Ordered,
+pub(crate) enum Change<'a> {
+    /// Every entry up to this time or expiry went. Comes before the other changes of its epoch.
+    Expired(i64),
+    /// The entry is there now, with this value.
+    Set(Entry<'a>),
+    /// The entry is not there any more; its value means nothing.
+    Removed(Entry<'a>),
 }
 
-/// What a table is called and holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableSpec {
-    /// Name, unique in the operator: letters, digits, `-`, `_`.
-    pub name: String,
-    /// How entries are found.
-    pub kind: TableKind,
-    /// Version of the layout of keys and values; a checkpoint of another version is refused.
-    pub version: u16,
-    /// Columns of the key as text, for readers of the checkpoint.
-    pub key: String,
-    /// Columns of the value as text, for readers of the checkpoint.
-    pub value: String,
-}
-
-/// One entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry<'a> {
-    /// Key group the key belongs to.
-    pub group: u32,
-    /// Time of the identity (timed) or of the expiry (expiring); 0 in other tables.
-    pub time: i64,
-    /// Key.
-    pub key: &'a [u8],
-    /// Value.
-    pub value: &'a [u8],
-}
-
-/// Counters of one table.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TableStats {
-    /// Entries now.
-    pub rows: u64,
-    /// Entries set in the open epoch.
-    pub updated: u64,
-    /// Entries removed in the open epoch.
-    pub removed: u64,
-    /// Bytes of memory.
-    pub memory_bytes: u64,
-}
-
-type Id = (u32, i64, Vec<u8>);
-
-/// The keyed state of one operator subtask.
+/// Part of the keyed state of one operator subtask.
+///
+/// ```
+/// use weir_state::{OperatorState, TableKind, TableSpec};
+///
+/// let spec = TableSpec {
+///     name: "sums".into(),
+///     kind: TableKind::Keyed,
+///     version: 1,
+///     key: "word".into(),
+///     value: "sum: i64".into(),
+/// };
+/// let mut state = OperatorState::in_memory(&[spec]);
+/// let sums = state.table(0);
+/// let slot = sums.touch(0, 0, b"weir");
+/// sums.load()?;
+/// assert_eq!(sums.value(slot), None);
+/// sums.set(slot, &7_i64.to_le_bytes());
+/// assert_eq!(sums.value(slot), Some(&7_i64.to_le_bytes()[..]));
+/// # Ok::<(), weir_state::StateError>(())
+/// ```
 #[derive(Debug)]
 pub struct Table {
-    kind: TableKind,
-    entries: BTreeMap<Id, (Vec<u8>, i64)>,
-    slots: Vec<Id>,
-    index: HashMap<Id, usize>,
-    updated: u64,
-    removed: u64,
+    spec: TableSpec,
+    store: Store,
+    /// Values were rewritten in bulk: the next commit writes everything.
+    rewritten: bool,
+}
+
+#[derive(Debug)]
+enum Store {
+    Hashed(Box<Hashed>),
+    Ordered(Box<Ordered>),
 }
 
 impl Table {
-    fn new(spec: &TableSpec) -> Self {
+    pub(crate) fn new(spec: &TableSpec) -> Self {
+        let store = match spec.kind {
+            TableKind::Ordered => Store::Ordered(Box::default()),
+            kind => Store::Hashed(Box::new(Hashed::new(kind))),
+        };
         Self {
-            kind: spec.kind,
-            entries: BTreeMap::new(),
-            slots: Vec::new(),
-            index: HashMap::new(),
-            updated: 0,
-            removed: 0,
+            spec: spec.clone(),
+            store,
+            rewritten: false,
         }
     }
 
-    /// Slot of (time, key) in the open epoch: 0, 1, 2 … in order of first touch.
+    /// What the table is called and holds.
+    pub fn spec(&self) -> &TableSpec {
+        &self.spec
+    }
+
+    /// Slot of (time, key) in the open epoch: 0, 1, 2 … in order of first touch, the same again for the same key.
+    ///
+    /// `group` is the key group of the partition key, a function of the key; below 65536. `time` counts in timed tables only.
     pub fn touch(&mut self, group: u32, time: i64, key: &[u8]) -> usize {
-        let time = if matches!(self.kind, TableKind::Timed { .. }) {
-            time
-        } else {
-            0
-        };
-        let id = (group, time, key.to_vec());
-        let next = self.slots.len();
-        let slot = *self.index.entry(id.clone()).or_insert(next);
-        if slot == next {
-            self.slots.push(id);
+        let group = group_of(group);
+        match &mut self.store {
+            Store::Hashed(table) => table.touch(group, time, key),
+            Store::Ordered(table) => table.touch(group, key),
         }
-        slot
     }
 
     /// Number of slots of the open epoch.
     pub fn touched(&self) -> usize {
-        self.slots.len()
+        match &self.store {
+            Store::Hashed(table) => table.touched(),
+            Store::Ordered(table) => table.touched(),
+        }
     }
 
-    /// Looks up what memory does not know of the touched slots.
+    /// Looks up what memory does not know of the touched slots. To be called before the value of a slot is read; costs nothing
+    /// when nothing is unknown.
     ///
     /// # Errors
-    /// Of the store.
+    /// Of the files.
     pub fn load(&mut self) -> Result<()> {
         Ok(())
     }
 
     /// Value of a slot; `None` if there is no such entry.
     pub fn value(&self, slot: usize) -> Option<&[u8]> {
-        self.entries
-            .get(&self.slots[slot])
-            .map(|(value, _)| value.as_slice())
+        match &self.store {
+            Store::Hashed(table) => table.value(slot),
+            Store::Ordered(table) => table.value(slot),
+        }
     }
 
     /// Key of a slot.
     pub fn key(&self, slot: usize) -> &[u8] {
-        &self.slots[slot].2
+        match &self.store {
+            Store::Hashed(table) => table.key(slot),
+            Store::Ordered(table) => table.slot_key(slot).1,
+        }
     }
 
-    /// Time of a slot: of its identity (timed) or its expiry (expiring).
+    /// Time of a slot: of its identity (timed) or its expiry (expiring); 0 in other tables and where there is no expiry.
     pub fn time(&self, slot: usize) -> i64 {
-        match self.kind {
-            TableKind::Timed { .. } => self.slots[slot].1,
-            _ => self
-                .entries
-                .get(&self.slots[slot])
-                .map_or(0, |(_, time)| *time),
+        match &self.store {
+            Store::Hashed(table) => table.time(slot),
+            Store::Ordered(_) => 0,
         }
     }
 
     /// Key group of a slot.
     pub fn group(&self, slot: usize) -> u32 {
-        self.slots[slot].0
+        match &self.store {
+            Store::Hashed(table) => table.group(slot),
+            Store::Ordered(table) => table.slot_key(slot).0.into(),
+        }
     }
 
-    /// Sets the value of a slot.
+    /// Sets the value of a slot. In an expiring table the expiry stays what it was; a new entry never expires.
     pub fn set(&mut self, slot: usize, value: &[u8]) {
-        let id = self.slots[slot].clone();
-        let time = id.1;
-        self.entries.insert(id, (value.to_vec(), time));
-        self.updated += 1;
+        match &mut self.store {
+            Store::Hashed(table) => {
+                let expires = match table.value(slot) {
+                    Some(_) => table.time(slot),
+                    None => i64::MAX,
+                };
+                table.set(slot, value, expires);
+            }
+            Store::Ordered(table) => table.set(slot, value),
+        }
     }
 
-    /// Sets the value of a slot and when it expires.
+    /// Sets the value of a slot and when it expires (expiring tables; in others the time is ignored).
     pub fn set_expiring(&mut self, slot: usize, value: &[u8], expires: i64) {
-        let id = self.slots[slot].clone();
-        self.entries.insert(id, (value.to_vec(), expires));
-        self.updated += 1;
+        match &mut self.store {
+            Store::Hashed(table) => table.set(slot, value, expires),
+            Store::Ordered(table) => table.set(slot, value),
+        }
     }
 
     /// Removes the entry of a slot.
     pub fn remove(&mut self, slot: usize) {
-        if self.entries.remove(&self.slots[slot]).is_some() {
-            self.removed += 1;
+        match &mut self.store {
+            Store::Hashed(table) => table.remove(slot),
+            Store::Ordered(table) => table.remove(slot),
         }
     }
 
-    /// Removes every entry whose time is at or before `bound`, handing each to `visit` in order of (time, key).
+    /// Removes every entry whose time (timed) or expiry (expiring) is at or before `bound`, handing each to `visit` in order of
+    /// (time, key). Touched slots of removed entries read as absent afterwards. Other tables have nothing to expire.
     ///
     /// # Errors
-    /// Of the store and of `visit`.
+    /// Of the files and of `visit`.
     pub fn expire(
         &mut self,
         bound: i64,
         visit: &mut dyn FnMut(Entry<'_>) -> Result<()>,
     ) -> Result<u64> {
-        let mut due: Vec<(Id, i64)> = self
-            .entries
-            .iter()
-            .filter(|(_, (_, time))| *time <= bound)
-            .map(|(id, (_, time))| (id.clone(), *time))
-            .collect();
-        due.sort_by(|a, b| (a.1, &a.0.2).cmp(&(b.1, &b.0.2)));
-        for (id, time) in &due {
-            if let Some((value, _)) = self.entries.remove(id) {
-                visit(Entry {
-                    group: id.0,
-                    time: *time,
-                    key: &id.2,
-                    value: &value,
-                })?;
-            }
+        match &mut self.store {
+            Store::Hashed(table) => table.expire(bound, Some(visit)),
+            Store::Ordered(_) => Ok(0),
         }
-        self.removed += due.len() as u64;
-        Ok(due.len() as u64)
     }
 
-    /// [`expire`](Self::expire) without looking at what goes.
+    /// [`expire`](Self::expire) without looking at what goes: whole buckets are dropped.
     ///
     /// # Errors
-    /// Of the store.
+    /// Of the files.
     pub fn expire_silently(&mut self, bound: i64) -> Result<u64> {
-        self.expire(bound, &mut |_| Ok(()))
+        match &mut self.store {
+            Store::Hashed(table) => table.expire(bound, None),
+            Store::Ordered(_) => Ok(0),
+        }
     }
 
     /// Every entry, in order of (group, key), timed tables of (time, key).
     ///
     /// # Errors
-    /// Of the store and of `visit`.
+    /// Of the files and of `visit`.
     pub fn scan(&mut self, visit: &mut dyn FnMut(Entry<'_>) -> Result<()>) -> Result<()> {
-        for (id, (value, time)) in &self.entries {
-            visit(Entry {
-                group: id.0,
-                time: *time,
-                key: &id.2,
-                value,
-            })?;
+        match &mut self.store {
+            Store::Hashed(table) => table.scan(visit),
+            Store::Ordered(table) => table.scan(visit),
         }
-        Ok(())
     }
 
     /// Entries of `group` whose key starts with `prefix`, in key order, until `visit` returns false (ordered tables).
     ///
     /// # Errors
-    /// Of the store and of `visit`.
+    /// [`StateError::WrongTable`] for other tables, those of the files and of `visit`.
     pub fn prefix(
         &mut self,
         group: u32,
         prefix: &[u8],
         visit: &mut dyn FnMut(Entry<'_>) -> Result<bool>,
     ) -> Result<()> {
-        for (id, (value, time)) in self.entries.range((group, 0, prefix.to_vec())..) {
-            if id.0 != group || !id.2.starts_with(prefix) {
-                break;
-            }
-            if !visit(Entry {
-                group: id.0,
-                time: *time,
-                key: &id.2,
-                value,
-            })? {
-                break;
-            }
+        let full = full_key(group_of(group), prefix);
+        match &mut self.store {
+            Store::Ordered(table) => table.prefix(&full, visit),
+            Store::Hashed(_) => Err(self.wrong("read by prefix")),
         }
-        Ok(())
     }
 
-    /// Value of a key (ordered tables).
+    /// Value of a key (ordered and keyed tables).
     ///
     /// # Errors
-    /// Of the store.
+    /// [`StateError::WrongTable`] for other tables, those of the files.
     pub fn get(&mut self, group: u32, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        Ok(self
-            .entries
-            .get(&(group, 0, key.to_vec()))
-            .map(|(value, _)| value.clone()))
+        if let Store::Ordered(table) = &mut self.store {
+            return Ok(table.get(&full_key(group_of(group), key)).map(Into::into));
+        }
+        let slot = self.slot_of(group, key, "read by key")?;
+        self.load()?;
+        Ok(self.value(slot).map(Into::into))
     }
 
-    /// Sets the value of a key (ordered tables).
+    /// Sets the value of a key (ordered and keyed tables).
     ///
     /// # Errors
-    /// Of the store.
+    /// [`StateError::WrongTable`] for other tables, those of the files.
     pub fn put(&mut self, group: u32, key: &[u8], value: &[u8]) -> Result<()> {
-        self.entries
-            .insert((group, 0, key.to_vec()), (value.to_vec(), 0));
-        self.updated += 1;
+        if let Store::Ordered(table) = &mut self.store {
+            table.put(&full_key(group_of(group), key), value);
+            return Ok(());
+        }
+        let slot = self.slot_of(group, key, "written by key")?;
+        self.set(slot, value);
         Ok(())
     }
 
-    /// Removes a key (ordered tables).
+    /// Removes a key (ordered and keyed tables).
     ///
     /// # Errors
-    /// Of the store.
+    /// [`StateError::WrongTable`] for other tables, those of the files.
     pub fn delete(&mut self, group: u32, key: &[u8]) -> Result<()> {
-        if self.entries.remove(&(group, 0, key.to_vec())).is_some() {
-            self.removed += 1;
+        if let Store::Ordered(table) = &mut self.store {
+            table.delete(&full_key(group_of(group), key));
+            return Ok(());
         }
+        let slot = self.slot_of(group, key, "written by key")?;
+        self.load()?;
+        self.remove(slot);
+        Ok(())
+    }
+
+    fn slot_of(&mut self, group: u32, key: &[u8], action: &'static str) -> Result<usize> {
+        match self.spec.kind {
+            TableKind::Keyed => Ok(self.touch(group, 0, key)),
+            _ => Err(self.wrong(action)),
+        }
+    }
+
+    fn wrong(&self, action: &'static str) -> StateError {
+        StateError::WrongTable {
+            table: self.spec.name.clone(),
+            kind: self.spec.kind.name(),
+            action,
+        }
+    }
+
+    /// Replaces the value of every entry by what `rewrite` makes of it: for operators whose layout of values has changed since
+    /// the checkpoint was written.
+    ///
+    /// # Errors
+    /// Of the files and of `rewrite`.
+    pub fn rewrite(&mut self, rewrite: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>>) -> Result<()> {
+        let mut entries = Vec::new();
+        self.scan(&mut |entry| {
+            let value = rewrite(entry.value)?;
+            entries.push((entry.group, entry.time, entry.key.to_vec(), value));
+            Ok(())
+        })?;
+        for (group, time, key, value) in entries {
+            let slot = self.touch(group, time, &key);
+            self.set_expiring(slot, &value, time);
+        }
+        self.rewritten = true;
         Ok(())
     }
 
     /// Counters.
     pub fn stats(&self) -> TableStats {
-        TableStats {
-            rows: self.entries.len() as u64,
-            updated: self.updated,
-            removed: self.removed,
-            memory_bytes: 0,
+        match &self.store {
+            Store::Hashed(table) => TableStats {
+                rows: table.rows,
+                updated: table.updated,
+                removed: table.removed,
+                memory_bytes: table.memory_bytes() as u64,
+            },
+            Store::Ordered(table) => TableStats {
+                rows: table.rows,
+                updated: table.updated,
+                removed: table.removed,
+                memory_bytes: table.memory_bytes() as u64,
+            },
         }
     }
 
-    fn end_epoch(&mut self) {
-        self.slots.clear();
-        self.index.clear();
-        self.updated = 0;
-        self.removed = 0;
+    /// Does again what an epoch did, to the entries of these key groups.
+    pub(crate) fn apply(&mut self, change: Change<'_>, groups: &Range<u32>) -> Result<()> {
+        match change {
+            Change::Set(entry) if groups.contains(&entry.group) => {
+                let slot = self.touch(entry.group, entry.time, entry.key);
+                self.set_expiring(slot, entry.value, entry.time);
+            }
+            Change::Removed(entry) if groups.contains(&entry.group) => {
+                let slot = self.touch(entry.group, entry.time, entry.key);
+                self.remove(slot);
+            }
+            Change::Expired(bound) => {
+                self.expire_silently(bound)?;
+            }
+            Change::Set(_) | Change::Removed(_) => {}
+        }
+        Ok(())
+    }
+
+    pub(crate) fn has_changes(&self) -> bool {
+        self.rewritten
+            || match &self.store {
+                Store::Hashed(table) => table.has_changes(),
+                Store::Ordered(table) => table.has_changes(),
+            }
+    }
+
+    /// True if only a full file can say what the epoch did.
+    pub(crate) fn was_rewritten(&self) -> bool {
+        self.rewritten
+    }
+
+    /// Every entry of memory, in no order.
+    pub(crate) fn each(&self, visit: &mut dyn FnMut(Entry<'_>)) {
+        match &self.store {
+            Store::Hashed(table) => table.each(visit),
+            Store::Ordered(table) => table.each(visit),
+        }
+    }
+
+    /// Ends the epoch, handing on what it changed. Slots are void.
+    pub(crate) fn end_epoch(&mut self, changes: &mut dyn FnMut(Change<'_>)) {
+        self.rewritten = false;
+        match &mut self.store {
+            Store::Hashed(table) => table.end_epoch(changes),
+            Store::Ordered(table) => table.end_epoch(changes),
+        }
+    }
+
+    /// Bytes of entries in memory.
+    pub(crate) fn live_bytes(&self) -> usize {
+        match &self.store {
+            Store::Hashed(table) => table.live_bytes(),
+            Store::Ordered(table) => table.memory_bytes(),
+        }
     }
 }
 
-/// All tables of one operator subtask, in the order of their specs.
-#[derive(Debug)]
-pub struct OperatorState {
-    tables: Vec<Table>,
-}
-
-impl OperatorState {
-    /// Empty tables in memory that nothing makes durable.
-    pub fn in_memory(specs: &[TableSpec]) -> Self {
-        Self {
-            tables: specs.iter().map(Table::new).collect(),
-        }
-    }
-
-    /// The table of this index of the specs.
-    pub fn table(&mut self, index: usize) -> &mut Table {
-        &mut self.tables[index]
-    }
-
-    /// All tables.
-    pub fn tables_mut(&mut self) -> &mut [Table] {
-        &mut self.tables
-    }
-
-    /// Counters of all tables together.
-    pub fn stats(&self) -> TableStats {
-        let mut total = TableStats::default();
-        for stats in self.tables.iter().map(Table::stats) {
-            total.rows += stats.rows;
-            total.updated += stats.updated;
-            total.removed += stats.removed;
-            total.memory_bytes += stats.memory_bytes;
-        }
-        total
-    }
-
-    /// Ends the epoch; its slots are void.
-    ///
-    /// # Errors
-    /// Of the checkpoint location.
-    pub async fn commit(&mut self, epoch: crate::Epoch) -> Result<Option<crate::SnapshotRef>> {
-        let _ = epoch;
-        self.tables.iter_mut().for_each(Table::end_epoch);
-        Ok(None)
-    }
+fn group_of(group: u32) -> u16 {
+    u16::try_from(group).expect("invariant: key groups are below 65536")
 }

@@ -34,8 +34,8 @@ impl Executor {
             batch_id: open.plan.epoch.0,
             batch_duration: total,
             duration_ms: self.durations(total),
-            event_time: event_time(open),
-            state_operators: Vec::new(),
+            event_time: event_time(open, self.watermarks.is_defined()),
+            state_operators: self.state_operators(open),
             sources,
             sink: self.sink_progress(open),
             num_input_rows: rows,
@@ -104,7 +104,7 @@ impl Executor {
     }
 }
 
-fn event_time(open: &OpenEpoch) -> BTreeMap<String, String> {
+fn event_time(open: &OpenEpoch, has_watermark: bool) -> BTreeMap<String, String> {
     let merged = open
         .acks
         .iter()
@@ -112,8 +112,7 @@ fn event_time(open: &OpenEpoch) -> BTreeMap<String, String> {
         .map(|(_, stats)| *stats)
         .reduce(merge_event_times);
     let mut fields = BTreeMap::new();
-    let defines_watermark = merged.is_some() || open.plan.watermark_ms > 0;
-    if defines_watermark {
+    if has_watermark {
         fields.insert("watermark".to_owned(), iso(open.plan.watermark_ms));
     }
     if let Some(EventTimeStats {

@@ -30,11 +30,14 @@ impl Builder<'_> {
                     };
                     let senders =
                         self.edges(from, to, &link.partitioning, index, &mut wiring.inputs);
-                    let schema =
-                        &self.topology.nodes[self.layout.tasks[link.from].last_node].schema;
-                    let partitioner =
-                        Partitioner::new(&link.partitioning, schema, subtask, layout.parallelism)?;
+                    let partitioner = Partitioner::new(
+                        &link.partitioning,
+                        &link.schema,
+                        subtask,
+                        layout.parallelism,
+                    )?;
                     wiring.outputs.entry(from).or_default().push(Output {
+                        port: link.port,
                         partitioner,
                         senders,
                     });

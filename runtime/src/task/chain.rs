@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::message::{Barrier, Message};
 use crate::task::inputs::{InputEvent, Inputs};
 use crate::task::outputs::Outputs;
-use crate::task::{TaskAck, TaskEnv, TaskEvent};
+use crate::task::{TaskEnv, TaskEvent};
 
 pub(crate) struct ChainTask {
     pub(crate) env: TaskEnv,
@@ -36,21 +36,10 @@ impl ChainTask {
 
     async fn close(&mut self, epoch: Epoch, watermark: Option<i64>) -> Result<()> {
         let mut out = Vec::new();
-        if let Some(watermark_ms) = watermark {
-            self.chain.on_watermark(watermark_ms, epoch, &mut out)?;
-        }
-        self.chain.on_epoch_end(epoch, &mut out)?;
+        self.chain.close(epoch, watermark, &mut out)?;
         self.outputs.send_all(&mut out).await?;
-        let snapshots = self.env.snapshot(&mut self.chain, epoch).await?;
-        self.env.report(TaskEvent::Ack(TaskAck {
-            id: self.env.id,
-            epoch,
-            snapshots,
-            event_times: self.chain.take_event_times(),
-            committable: None,
-            rows: 0,
-            bad_records: 0,
-        }));
+        let ack = self.env.close(&mut self.chain, epoch).await?;
+        self.env.report(TaskEvent::Ack(Box::new(ack)));
         if let Some(watermark_ms) = watermark {
             self.outputs
                 .control(&Message::Watermark(watermark_ms))

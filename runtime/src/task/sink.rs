@@ -36,15 +36,11 @@ impl SinkTask {
         self.env.failpoints.hit("sink:prepare")?;
         let committable = self.writer.prepare(epoch).await?;
         self.env.failpoints.hit("sink:prepared")?;
-        self.env.report(TaskEvent::Ack(TaskAck {
-            id: self.env.id,
-            epoch,
-            snapshots: Vec::new(),
-            event_times: Vec::new(),
+        self.env.report(TaskEvent::Ack(Box::new(TaskAck {
             committable: Some(committable),
             rows,
-            bad_records: 0,
-        }));
+            ..TaskAck::new(self.env.id, epoch)
+        })));
         Ok(())
     }
 }

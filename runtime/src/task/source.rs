@@ -17,7 +17,6 @@ pub(crate) struct SourceTask {
     pub(crate) reader: ReaderThread,
     pub(crate) chain: Chain,
     pub(crate) outputs: Outputs,
-    watermark_ms: i64,
 }
 
 #[derive(Default)]
@@ -27,23 +26,6 @@ struct EpochCounts {
 }
 
 impl SourceTask {
-    pub(crate) fn new(
-        env: TaskEnv,
-        source: u32,
-        reader: ReaderThread,
-        chain: Chain,
-        outputs: Outputs,
-    ) -> Self {
-        Self {
-            env,
-            source,
-            reader,
-            chain,
-            outputs,
-            watermark_ms: i64::MIN,
-        }
-    }
-
     pub(crate) async fn run(
         mut self,
         mut epochs: mpsc::UnboundedReceiver<BeginEpoch>,
@@ -101,23 +83,15 @@ impl SourceTask {
 
     async fn close(&mut self, begin: &BeginEpoch, counts: EpochCounts) -> Result<()> {
         let mut out = Vec::new();
-        if begin.watermark_ms > self.watermark_ms {
-            self.watermark_ms = begin.watermark_ms;
-            self.chain
-                .on_watermark(begin.watermark_ms, begin.epoch, &mut out)?;
-        }
-        self.chain.on_epoch_end(begin.epoch, &mut out)?;
+        self.chain
+            .close(begin.epoch, Some(begin.watermark_ms), &mut out)?;
         self.outputs.send_all(&mut out).await?;
-        let snapshots = self.env.snapshot(&mut self.chain, begin.epoch).await?;
-        self.env.report(TaskEvent::Ack(TaskAck {
-            id: self.env.id,
-            epoch: begin.epoch,
-            snapshots,
-            event_times: self.chain.take_event_times(),
-            committable: None,
+        let ack = self.env.close(&mut self.chain, begin.epoch).await?;
+        self.env.report(TaskEvent::Ack(Box::new(TaskAck {
             rows: counts.rows,
             bad_records: counts.bad_records,
-        }));
+            ..ack
+        })));
         self.outputs
             .control(&Message::Watermark(begin.watermark_ms))
             .await?;

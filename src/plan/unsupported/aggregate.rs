@@ -21,9 +21,6 @@ pub(super) fn check(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problem
             MODE,
             "output mode append needs a watermark on what the last aggregation groups by: without one no group is ever final",
         ),
-        (Some(top), OutputMode::Update) if groups_by_session(top) => {
-            problems.add(MODE, "session windows are not supported in output mode update: use append or complete");
-        }
         _ => {}
     }
     if mode != OutputMode::Append {
@@ -46,23 +43,8 @@ fn groups_by_event_time(node: &LogicalPlan) -> bool {
     }
 }
 
-fn session_of(aggregate: &Aggregate) -> bool {
-    let is_session = |expr: &Expr| matches!(WindowSpec::of(expr), Some(WindowSpec::Session { .. }));
-    aggregate.group_expr.iter().any(is_session)
-}
-
-fn groups_by_session(node: &LogicalPlan) -> bool {
-    matches!(node, LogicalPlan::Aggregate(aggregate) if session_of(aggregate))
-}
-
 /// Rules of one aggregation, whatever the output mode.
 fn aggregate(node: &Aggregate, problems: &mut Problems) {
-    if session_of(node) && node.group_expr.len() < 2 {
-        problems.add(
-            OPERATION,
-            "a session window needs at least one more grouping key beside it",
-        );
-    }
     let marked = node
         .group_expr
         .iter()

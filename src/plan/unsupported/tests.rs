@@ -138,16 +138,6 @@ const REFUSED: &[(OutputMode, &str, &str)] = &[
         "needs a watermark",
     ),
     (
-        UPDATE,
-        "SELECT session_window.start AS s, k, count(*) AS n FROM e GROUP BY session_window(ts, '5 seconds'), k",
-        "session windows",
-    ),
-    (
-        APPEND,
-        "SELECT session_window.start AS s, count(*) AS n FROM e GROUP BY session_window(ts, '5 seconds')",
-        "one more grouping key",
-    ),
-    (
         COMPLETE,
         "SELECT n, count(*) AS m FROM (SELECT k, count(*) AS n FROM events GROUP BY k) GROUP BY n",
         "above an aggregation",
@@ -300,8 +290,6 @@ const NOT_YET_RUN: &[(OutputMode, &str, &str)] = &[
         "SELECT k, count(*) AS n FROM events GROUP BY k ORDER BY n",
         "an aggregation",
     ),
-    (UPDATE, "SELECT DISTINCT k FROM events", "DISTINCT"),
-    (APPEND, "SELECT k FROM events LIMIT 2", "LIMIT"),
     (
         APPEND,
         "SELECT e.k FROM events e JOIN dim d ON e.k = d.k",

@@ -18,7 +18,7 @@ fn inventory(plans: std::ops::RangeInclusive<u64>, manifests: &[(u64, &[&str])])
             .iter()
             .map(|(epoch, files)| (Epoch(*epoch), files.iter().map(|f| f.to_string()).collect()))
             .collect(),
-        found: Vec::new(),
+        ..Inventory::default()
     }
 }
 
@@ -70,6 +70,46 @@ fn doomed_found_files_nobody_names_go_unless_their_epoch_is_open() {
     .map(str::to_string)
     .to_vec();
     assert_eq!(doomed(&all, keep(10)).files, ["state/a/0/1.1"]);
+}
+
+#[test]
+fn doomed_files_a_kept_chain_reaches_stay_until_it_starts_again() {
+    let mut all = inventory(
+        0..=3,
+        &[
+            (0, &["state/a/0/0.1"]),
+            (1, &["state/a/0/1.1"]),
+            (2, &["state/a/0/2.1"]),
+            (3, &["state/a/0/3.1"]),
+        ],
+    );
+    all.found = ["state/a/1/1.1", "state/b/0/1.1"]
+        .map(str::to_string)
+        .to_vec();
+    let reach = |since| Reach {
+        since: BTreeMap::from([("state/a".to_string(), Epoch(since))]),
+    };
+    all.reaches = BTreeMap::from([(Epoch(2), reach(1)), (Epoch(3), reach(1))]);
+    // What another subtask of the same operator wrote may be a parent after a change of parallelism.
+    assert_eq!(
+        doomed(&all, keep(2)).files,
+        ["state/a/0/0.1", "state/b/0/1.1"]
+    );
+    all.reaches = BTreeMap::from([(Epoch(2), reach(1)), (Epoch(3), reach(3))]);
+    assert_eq!(
+        doomed(&all, keep(2)).files,
+        ["state/a/0/0.1", "state/b/0/1.1"]
+    );
+    assert_eq!(
+        doomed(&all, keep(1)).files,
+        [
+            "state/a/0/0.1",
+            "state/a/0/1.1",
+            "state/a/0/2.1",
+            "state/a/1/1.1",
+            "state/b/0/1.1"
+        ]
+    );
 }
 
 fn plan(epoch: u64) -> Plan {
@@ -155,4 +195,58 @@ async fn prune_with_an_unreadable_manifest_deletes_nothing() {
     assert!(error.to_string().contains("commits/1"), "{error}");
     assert_eq!(location.list("offsets").await.expect("list").len(), 3);
     assert_eq!(location.list("state/agg/0").await.expect("list").len(), 3);
+}
+
+/// Epochs of one state table, pruned after each, with a restart of the log in the middle.
+#[tokio::test]
+async fn prune_of_state_chains_keeps_every_kept_epoch_restorable_and_the_rest_goes() {
+    let location = CheckpointLocation::open("memory://retention-of-state-chains").expect("open");
+    let spec = crate::TableSpec {
+        name: "t".into(),
+        kind: crate::TableKind::Keyed,
+        version: 1,
+        key: "k".into(),
+        value: "v".into(),
+    };
+    let mut config = crate::StateConfig::new(location.clone(), "agg", 0, 1);
+    config.max_chain = 6;
+    let mut state =
+        crate::OperatorState::create(config.clone(), std::slice::from_ref(&spec), 0..4096)
+            .expect("create");
+    let mut log = CheckpointLog::new(location.clone());
+    let mut files = Vec::new();
+    for epoch in 0..40 {
+        if epoch == 20 {
+            log = CheckpointLog::new(location.clone());
+        }
+        log.publish_plan(&plan(epoch)).await.expect("plan");
+        let slot = state.table(0).touch(0, 0, &epoch.to_be_bytes());
+        state.table(0).set(slot, b"x");
+        let snapshot = state
+            .commit(Epoch(epoch))
+            .await
+            .expect("commit")
+            .expect("a file");
+        let mut manifest = Manifest::new(Epoch(epoch), 1, 0);
+        manifest.snapshots.insert("agg".into(), vec![snapshot]);
+        log.publish_manifest(&manifest).await.expect("manifest");
+        log.prune(keep(3)).await.expect("prune");
+        let manifests = log.list_epochs().await.expect("list").manifests;
+        for kept in &manifests {
+            let manifest = log
+                .read_manifest(*kept)
+                .await
+                .expect("read")
+                .expect("there");
+            let restored = crate::OperatorState::restore(
+                config.clone(),
+                std::slice::from_ref(&spec),
+                0..4096,
+                &manifest.snapshots["agg"],
+            );
+            assert_eq!(restored.await.expect("restore").stats().rows, kept.0 + 1);
+        }
+        files.push(location.list("state/agg/0").await.expect("list").len());
+    }
+    assert!(files.iter().all(|count| *count <= 3 + 7), "{files:?}");
 }

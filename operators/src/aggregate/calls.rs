@@ -1,0 +1,205 @@
+//! The aggregate functions of one aggregation and their accumulators.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow::datatypes::{Field, FieldRef, Fields};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
+use datafusion::physical_expr::GroupsAccumulatorAdapter;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use weir_runtime::{Result, WeirError};
+
+use crate::expression::ErrorMap;
+
+/// One call of an aggregate function.
+#[derive(Debug, Clone)]
+pub struct AggregateCall {
+    /// Stable id: function, arguments and filter as text, without the alias. Its state is found by it after a restart.
+    pub id: String,
+    /// Name of the result column.
+    pub name: String,
+    /// The function over the columns of the input.
+    pub function: Arc<AggregateFunctionExpr>,
+    /// Position of a boolean column of the input: only rows for which it is true count.
+    pub filter: Option<usize>,
+    /// The result depends on the order of rows.
+    pub ordered: bool,
+}
+
+impl AggregateCall {
+    fn accumulator(&self) -> Result<Box<dyn GroupsAccumulator>, DataFusionError> {
+        if self.function.groups_accumulator_supported() {
+            return self.function.create_groups_accumulator();
+        }
+        let function = Arc::clone(&self.function);
+        let factory = move || function.create_accumulator();
+        Ok(Box::new(GroupsAccumulatorAdapter::new(factory)))
+    }
+
+    /// The columns of the intermediate state, named after the id.
+    fn state_fields(&self) -> Result<Vec<FieldRef>, DataFusionError> {
+        let fields = self.function.state_fields()?;
+        let named = fields.iter().enumerate().map(|(index, field)| {
+            let name = format!("{}[{index}]", self.id);
+            Arc::new(Field::new(name, field.data_type().clone(), true))
+        });
+        Ok(named.collect())
+    }
+}
+
+/// All calls of an aggregation.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    pub(crate) list: Vec<AggregateCall>,
+    pub(crate) errors: ErrorMap,
+    /// Columns of all states, one call after the other.
+    pub(crate) state: Fields,
+    /// Which of them belong to which call.
+    ranges: Vec<Range<usize>>,
+}
+
+impl Calls {
+    pub(crate) fn new(list: Vec<AggregateCall>, errors: ErrorMap) -> Result<Self> {
+        let (mut state, mut ranges) = (Vec::new(), Vec::new());
+        for call in &list {
+            let fields = call.state_fields().map_err(errors)?;
+            ranges.push(state.len()..state.len() + fields.len());
+            state.extend(fields);
+        }
+        Ok(Self {
+            list,
+            errors,
+            state: state.into(),
+            ranges,
+        })
+    }
+
+    /// The columns of the results.
+    pub(crate) fn results(&self) -> Vec<FieldRef> {
+        let field = |call: &AggregateCall| {
+            let data_type = call.function.field().data_type().clone();
+            Arc::new(Field::new(&call.name, data_type, true))
+        };
+        self.list.iter().map(field).collect()
+    }
+
+    pub(crate) fn ordered(&self) -> bool {
+        self.list.iter().any(|call| call.ordered)
+    }
+
+    /// The states of one group without rows.
+    pub(crate) fn initial(&self) -> Result<Vec<ArrayRef>> {
+        let mut states = Vec::with_capacity(self.state.len());
+        for call in &self.list {
+            let accumulator = call.function.create_accumulator();
+            let scalars = accumulator.and_then(|mut accumulator| accumulator.state());
+            for scalar in scalars.map_err(self.errors)? {
+                states.push(scalar.to_array().map_err(self.errors)?);
+            }
+        }
+        Ok(states)
+    }
+
+    /// Results of `groups` groups whose states these are.
+    pub(crate) fn evaluate(&self, states: &[ArrayRef], groups: usize) -> Result<Vec<ArrayRef>> {
+        let mut accumulators = Accumulators::new(self)?;
+        let all: Vec<usize> = (0..groups).collect();
+        accumulators.merge(self, states, &all, groups)?;
+        let results = accumulators
+            .0
+            .iter_mut()
+            .map(|accumulator| accumulator.evaluate(EmitTo::All).map_err(self.errors));
+        results.collect()
+    }
+}
+
+/// One accumulator per call, over the groups of an epoch.
+pub(crate) struct Accumulators(Vec<Box<dyn GroupsAccumulator>>);
+
+impl Accumulators {
+    pub(crate) fn new(calls: &Calls) -> Result<Self> {
+        let made = calls.list.iter().map(AggregateCall::accumulator);
+        Ok(Self(made.collect::<Result<_, _>>().map_err(calls.errors)?))
+    }
+
+    /// Adds rows to the calls that are (or are not) `ordered`; `groups` has the group of each row, out of `total`.
+    ///
+    /// Libraries take it for granted that a group gets its first row in the call that makes it known, so `total` must not run
+    /// ahead of the rows.
+    pub(crate) fn update(
+        &mut self,
+        calls: &Calls,
+        ordered: bool,
+        batch: &RecordBatch,
+        groups: &[usize],
+        total: usize,
+    ) -> Result<()> {
+        for (accumulator, call) in self.0.iter_mut().zip(&calls.list) {
+            if call.ordered != ordered {
+                continue;
+            }
+            let arguments = arguments(call, batch).map_err(calls.errors)?;
+            let filter = call
+                .filter
+                .map(|column| condition(batch, column))
+                .transpose()?;
+            accumulator
+                .update_batch(&arguments, groups, filter, total)
+                .map_err(calls.errors)?;
+        }
+        Ok(())
+    }
+
+    /// Adds states; `groups` has the group of each, out of `total`.
+    pub(crate) fn merge(
+        &mut self,
+        calls: &Calls,
+        states: &[ArrayRef],
+        groups: &[usize],
+        total: usize,
+    ) -> Result<()> {
+        for (accumulator, range) in self.0.iter_mut().zip(&calls.ranges) {
+            accumulator
+                .merge_batch(&states[range.clone()], groups, total)
+                .map_err(calls.errors)?;
+        }
+        Ok(())
+    }
+
+    /// The states of all `total` groups; the accumulators are empty afterwards.
+    pub(crate) fn take(&mut self, calls: &Calls, total: usize) -> Result<Vec<ArrayRef>> {
+        let mut states = Vec::with_capacity(calls.state.len());
+        for (accumulator, call) in self.0.iter_mut().zip(&calls.list) {
+            let columns = accumulator.state(EmitTo::All).map_err(calls.errors)?;
+            if let Some(column) = columns.iter().find(|column| column.len() != total) {
+                return Err(WeirError::internal(format!(
+                    "aggregate {} has {} states for {total} groups",
+                    call.id,
+                    column.len()
+                )));
+            }
+            states.extend(columns);
+        }
+        Ok(states)
+    }
+}
+
+fn arguments(call: &AggregateCall, batch: &RecordBatch) -> Result<Vec<ArrayRef>, DataFusionError> {
+    let expressions = call.function.expressions();
+    let evaluated = expressions.iter().map(|argument| {
+        argument
+            .evaluate(batch)?
+            .into_array_of_size(batch.num_rows())
+    });
+    evaluated.collect()
+}
+
+fn condition(batch: &RecordBatch, column: usize) -> Result<&BooleanArray> {
+    batch
+        .column(column)
+        .as_any()
+        .downcast_ref()
+        .ok_or_else(|| WeirError::internal("the filter of an aggregate is not boolean"))
+}

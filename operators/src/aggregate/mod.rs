@@ -1,0 +1,123 @@
+//! Aggregation over groups, with state.
+//!
+//! An epoch aggregates into fresh accumulators whose group index is the slot of the touched key; at its end the old states of
+//! the touched groups are merged in one pass, the new ones are written, and what the output mode asks for is evaluated.
+//! Keys and states are rows of bytes ([`RowCodec`](crate::RowCodec)) in one state table, by time where the groups have an event time.
+
+mod calls;
+mod emit;
+mod operator;
+mod time;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
+use weir_runtime::{ChangelogMode, OperatorSpec, OutputMode, Result, WeirError};
+use weir_state::{TableKind, TableSpec};
+
+pub use calls::AggregateCall;
+pub(crate) use calls::{Accumulators, Calls};
+pub use time::TimeKey;
+
+use crate::expression::ErrorMap;
+use crate::row_codec::fields_text;
+use operator::Aggregator;
+
+/// What the rows of the input are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AggregateInput {
+    /// Keys, then columns that the arguments and filters of the calls read.
+    Rows,
+    /// Keys, then the columns of the calls' states, as a partial aggregation emits them.
+    States,
+}
+
+/// An aggregation.
+#[derive(Debug, Clone)]
+pub struct Aggregation {
+    /// The first columns of the input, which rows are grouped by; empty for one group of all rows, which always exists. Floating
+    /// point numbers among them must be normalised, so that equal ones have equal bits.
+    pub keys: Vec<FieldRef>,
+    /// The key that groups have their event time from, if a watermark follows it.
+    pub time: Option<TimeKey>,
+    /// The aggregates, in the order of the output, which has the keys before them.
+    pub calls: Vec<AggregateCall>,
+    /// What the input holds.
+    pub input: AggregateInput,
+    /// Which groups an epoch emits. Append needs `time`.
+    pub mode: OutputMode,
+    /// In update mode, the old row of a changed group is emitted before the new one.
+    pub emit_before: bool,
+    /// Translates errors of the functions.
+    pub errors: ErrorMap,
+}
+
+/// An operator that aggregates; see the [module](self).
+///
+/// # Errors
+/// If a function has no state, a type cannot be kept in state, or append mode has no event time.
+pub fn aggregate(aggregation: Aggregation) -> Result<OperatorSpec> {
+    if aggregation.mode == OutputMode::Append && aggregation.time.is_none() {
+        return Err(WeirError::plan(
+            "an aggregation in output mode append needs an event time among its keys",
+        ));
+    }
+    let calls = Arc::new(Calls::new(aggregation.calls.clone(), aggregation.errors)?);
+    let (mode, changelog) = (aggregation.mode, changelog(aggregation.mode));
+    let keys: Fields = aggregation.keys.iter().cloned().collect();
+    let output = output(&keys, &calls);
+    let (table, detail) = (table(&aggregation, &keys, &calls), detail(&keys, &calls));
+    let (key_text, made) = (fields_text(&keys), Arc::clone(&output));
+    let spec = OperatorSpec::new("aggregate", move |_| {
+        Aggregator::new(&aggregation, Arc::clone(&calls), Arc::clone(&made))
+    })
+    .with_schema(output)
+    .with_detail(detail)
+    .with_param("keys", key_text)
+    .with_param("mode", mode.to_string())
+    .with_tables(vec![table])
+    .with_state_name("stateStoreSave")
+    .with_changelog(changelog);
+    Ok(match mode {
+        OutputMode::Complete => spec,
+        _ => spec.with_watermark_epochs(),
+    })
+}
+
+fn changelog(mode: OutputMode) -> ChangelogMode {
+    match mode {
+        OutputMode::Update => ChangelogMode::Changelog,
+        _ => ChangelogMode::AppendOnly,
+    }
+}
+
+fn output(keys: &Fields, calls: &Calls) -> SchemaRef {
+    let fields: Vec<FieldRef> = keys.iter().cloned().chain(calls.results()).collect();
+    Arc::new(Schema::new(fields))
+}
+
+/// Complete mode keeps every group for ever.
+fn table(aggregation: &Aggregation, keys: &Fields, calls: &Calls) -> TableSpec {
+    let kind = match aggregation.time {
+        Some(time) if aggregation.mode != OutputMode::Complete => TableKind::Timed {
+            bucket: time.bucket(),
+        },
+        _ => TableKind::Keyed,
+    };
+    TableSpec {
+        name: "groups".to_owned(),
+        kind,
+        version: 1,
+        key: fields_text(keys),
+        value: fields_text(&calls.state),
+    }
+}
+
+fn detail(keys: &Fields, calls: &Calls) -> String {
+    let keys: Vec<&str> = keys.iter().map(|key| key.name().as_str()).collect();
+    let calls: Vec<&str> = calls.list.iter().map(|call| call.id.as_str()).collect();
+    format!("by ({}): {}", keys.join(", "), calls.join(", "))
+}

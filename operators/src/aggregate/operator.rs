@@ -1,0 +1,371 @@
+//! The aggregating operator.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, UInt8Array};
+use arrow::compute::interleave_record_batch;
+use arrow::datatypes::{Fields, SchemaRef};
+use weir_runtime::{
+    Operator, OperatorContext, Origin, Outbox, OutputMode, Result, RowKind, Rows, WeirError,
+    key_group,
+};
+use weir_state::{OperatorState, Table};
+
+use super::calls::{Accumulators, Calls};
+use super::emit::{CHUNK, Collector, Emitter};
+use super::time::{TimeKey, bound};
+use super::{AggregateInput, Aggregation};
+use crate::row_codec::EncodedRows;
+
+/// One subtask of an aggregation.
+pub(super) struct Aggregator {
+    mode: OutputMode,
+    input: AggregateInput,
+    emit_before: bool,
+    /// The event time of groups; in complete mode there is none.
+    time: Option<TimeKey>,
+    width: usize,
+    calls: Arc<Calls>,
+    emitter: Emitter,
+    state: Option<OperatorState>,
+    accumulators: Accumulators,
+    /// Rows of the epoch, where their order counts.
+    waiting: Vec<(Origin, RecordBatch)>,
+    encoded: EncodedRows,
+    slots: Vec<usize>,
+}
+
+/// The states that touched groups had before the epoch.
+#[derive(Default)]
+struct Old {
+    /// Slots of the groups that existed, ascending.
+    slots: Vec<usize>,
+    /// Their states, where the old rows are emitted: one batch of columns for each chunk of slots in which a group existed.
+    states: Vec<Vec<ArrayRef>>,
+}
+
+impl Aggregator {
+    pub(super) fn new(
+        aggregation: &Aggregation,
+        calls: Arc<Calls>,
+        output: SchemaRef,
+    ) -> Result<Self> {
+        let keys: Fields = aggregation.keys.iter().cloned().collect();
+        let width = keys.len();
+        let emitter = Emitter::new(keys, Arc::clone(&calls), output)?;
+        let timed = aggregation.mode != OutputMode::Complete;
+        Ok(Self {
+            mode: aggregation.mode,
+            input: aggregation.input,
+            emit_before: aggregation.emit_before,
+            time: aggregation.time.filter(|_| timed),
+            width,
+            accumulators: Accumulators::new(&calls)?,
+            encoded: emitter.keys.buffer(),
+            emitter,
+            calls,
+            state: None,
+            waiting: Vec::new(),
+            slots: Vec::new(),
+        })
+    }
+
+    /// Finds the slot of each row; `self.slots` has them afterwards.
+    fn touch(&mut self, keys: &[ArrayRef], times: Option<&[i64]>, rows: usize) -> Result<()> {
+        let table = table(&mut self.state)?;
+        self.encoded.clear();
+        self.emitter.keys.append(&mut self.encoded, keys, rows)?;
+        self.slots.clear();
+        self.slots.reserve(rows);
+        for row in 0..rows {
+            let key = self.encoded.get(row);
+            let time = times.map_or(0, |times| times[row]);
+            self.slots.push(table.touch(key_group(key), time, key));
+        }
+        Ok(())
+    }
+
+    /// Adds a batch to its groups.
+    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        let keys = &batch.columns()[..self.width];
+        let times = self.time.map(|time| time.times(keys)).transpose()?;
+        self.touch(keys, times.as_deref(), batch.num_rows())?;
+        let total = table(&mut self.state)?.touched();
+        match self.input {
+            AggregateInput::Rows => {
+                self.accumulators
+                    .update(&self.calls, false, batch, &self.slots, total)
+            }
+            AggregateInput::States => {
+                let states = &batch.columns()[self.width..];
+                self.accumulators
+                    .merge(&self.calls, states, &self.slots, total)
+            }
+        }
+    }
+
+    /// The rows whose group is still open.
+    fn in_time(&self, batch: &RecordBatch, context: &OperatorContext) -> Result<RecordBatch> {
+        let (Some(time), AggregateInput::Rows) = (self.time, self.input) else {
+            return Ok(batch.clone());
+        };
+        if context.late_watermark_ms == i64::MIN {
+            return Ok(batch.clone());
+        }
+        let times = time.times(&batch.columns()[..self.width])?;
+        let Some(late) = time.late(&times, context) else {
+            return Ok(batch.clone());
+        };
+        context.metrics.add_late(late.true_count());
+        let keep = arrow::compute::not(&late)?;
+        Ok(arrow::compute::filter_record_batch(batch, &keep)?)
+    }
+
+    /// Adds the states that the touched groups have in the table to what the accumulators hold.
+    fn merge_old(&mut self) -> Result<Old> {
+        let table = table(&mut self.state)?;
+        table.load()?;
+        let total = table.touched();
+        let mut old = Old::default();
+        let mut from = 0;
+        while from < total {
+            let to = total.min(from + CHUNK);
+            let before = old.slots.len();
+            let known = (from..to).filter(|slot| table.value(*slot).is_some());
+            old.slots.extend(known);
+            let known = &old.slots[before..];
+            if !known.is_empty() {
+                let values = known.iter().filter_map(|slot| table.value(*slot));
+                let states = self.emitter.values.decode(values)?;
+                self.accumulators
+                    .merge(&self.calls, &states, known, total)?;
+                if self.emit_before {
+                    old.states.push(states);
+                }
+            }
+            from = to;
+        }
+        Ok(old)
+    }
+
+    /// Adds the rows that waited for the end of the epoch, in the order of their origin, behind the old states.
+    fn add_waiting(&mut self) -> Result<Old> {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.sort_by_key(|(origin, _)| *origin);
+        let mut touched = Vec::with_capacity(waiting.len());
+        for (_, batch) in &waiting {
+            let keys = &batch.columns()[..self.width];
+            let times = self.time.map(|time| time.times(keys)).transpose()?;
+            self.touch(keys, times.as_deref(), batch.num_rows())?;
+            let total = table(&mut self.state)?.touched();
+            self.accumulators
+                .update(&self.calls, false, batch, &self.slots, total)?;
+            touched.push(self.slots.clone());
+        }
+        let old = self.merge_old()?;
+        let total = table(&mut self.state)?.touched();
+        for ((_, batch), slots) in waiting.iter().zip(&touched) {
+            self.accumulators
+                .update(&self.calls, true, batch, slots, total)?;
+        }
+        Ok(old)
+    }
+
+    /// One group of all rows exists from the start; this gives its states if the epoch has no rows.
+    fn untouched_global(&mut self) -> Result<Option<(Old, Vec<ArrayRef>)>> {
+        let table = table(&mut self.state)?;
+        if self.width > 0 || table.touched() > 0 || !self.waiting.is_empty() {
+            return Ok(None);
+        }
+        let slot = table.touch(key_group(&[]), 0, &[]);
+        table.load()?;
+        if let Some(value) = table.value(slot) {
+            let states = self.emitter.values.decode([value])?;
+            let old = Old {
+                slots: vec![slot],
+                states: match self.emit_before {
+                    true => vec![states.clone()],
+                    false => Vec::new(),
+                },
+            };
+            return Ok(Some((old, states)));
+        }
+        let states = self.calls.initial()?;
+        let encoded = self.emitter.values.encode(&states, 1)?;
+        table.set(slot, encoded.get(0));
+        Ok(Some((Old::default(), states)))
+    }
+
+    /// Brings the table up to date; gives what touched groups were before and are now.
+    fn write(&mut self) -> Result<(Old, Vec<ArrayRef>)> {
+        if let Some(written) = self.untouched_global()? {
+            return Ok(written);
+        }
+        let old = if self.calls.ordered() {
+            self.add_waiting()?
+        } else {
+            self.merge_old()?
+        };
+        let table = table(&mut self.state)?;
+        let total = table.touched();
+        if total == 0 {
+            return Ok((old, Vec::new()));
+        }
+        let new = self.accumulators.take(&self.calls, total)?;
+        let mut from = 0;
+        while from < total {
+            let length = CHUNK.min(total - from);
+            let part = slice(&new, from, length);
+            let encoded = self.emitter.values.encode(&part, length)?;
+            for row in 0..length {
+                table.set(from + row, encoded.get(row));
+            }
+            from += length;
+        }
+        self.accumulators = Accumulators::new(&self.calls)?;
+        Ok((old, new))
+    }
+
+    /// Emits every touched group.
+    fn emit_touched(&mut self, old: &Old, new: &[ArrayRef], out: &mut Outbox) -> Result<()> {
+        let total = table(&mut self.state)?.touched();
+        let mut states_before = old.states.iter();
+        let mut from = 0;
+        while from < total {
+            let to = total.min(from + CHUNK);
+            let start = old.slots.partition_point(|slot| *slot < from);
+            let end = old.slots.partition_point(|slot| *slot < to);
+            let known = &old.slots[start..end];
+            let before = match known {
+                [] => None,
+                _ => states_before.next().map(Vec::as_slice),
+            };
+            let states = slice(new, from, to - from);
+            out.emit(self.changes(from..to, known, before, &states)?);
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Rows for the groups of these slots; `known` are those that existed, `before` their states.
+    fn changes(
+        &mut self,
+        slots: std::ops::Range<usize>,
+        known: &[usize],
+        before: Option<&[ArrayRef]>,
+        after: &[ArrayRef],
+    ) -> Result<Rows> {
+        let table = table(&mut self.state)?;
+        let keys = slots.clone().map(|slot| table.key(slot));
+        let new = self.emitter.batch(keys, after, slots.len())?;
+        let old = match before {
+            Some(states) => {
+                let keys = known.iter().map(|slot| table.key(*slot));
+                Some(self.emitter.batch(keys, states, known.len())?)
+            }
+            None => None,
+        };
+        let mut known = known.iter().peekable();
+        let (mut kinds, mut rows, mut olds) = (Vec::new(), Vec::new(), 0);
+        for (row, slot) in slots.enumerate() {
+            let existed = known.next_if(|known| **known == slot).is_some();
+            if existed && old.is_some() {
+                kinds.push(RowKind::UpdateBefore as u8);
+                rows.push((1, olds));
+                olds += 1;
+            }
+            let kind = if existed {
+                RowKind::UpdateAfter
+            } else {
+                RowKind::Insert
+            };
+            kinds.push(kind as u8);
+            rows.push((0, row));
+        }
+        let batch = match &old {
+            Some(old) => interleave_record_batch(&[&new, old], &rows)?,
+            None => new,
+        };
+        Rows::with_kinds(batch, UInt8Array::from(kinds))
+    }
+
+    /// Forgets the groups that the watermark completes; in append mode they are what is emitted.
+    fn evict(&mut self, context: &OperatorContext, out: &mut Outbox) -> Result<()> {
+        if self.time.is_none() || context.watermark_ms == i64::MIN {
+            return Ok(());
+        }
+        let (table, bound) = (table(&mut self.state)?, bound(context.watermark_ms));
+        if self.mode != OutputMode::Append {
+            table.expire_silently(bound)?;
+            return Ok(());
+        }
+        let mut collector = Collector::new(&self.emitter, out);
+        table.expire(bound, &mut |entry| {
+            collector.push(entry);
+            Ok(())
+        })?;
+        collector.finish()
+    }
+
+    fn emit_all(&mut self, out: &mut Outbox) -> Result<()> {
+        let mut collector = Collector::new(&self.emitter, out);
+        table(&mut self.state)?.scan(&mut |entry| {
+            collector.push(entry);
+            Ok(())
+        })?;
+        collector.finish()
+    }
+}
+
+fn table(state: &mut Option<OperatorState>) -> Result<&mut Table> {
+    let state = state
+        .as_mut()
+        .ok_or_else(|| WeirError::internal("an aggregation got rows before its state"))?;
+    Ok(state.table(0))
+}
+
+fn slice(columns: &[ArrayRef], from: usize, length: usize) -> Vec<ArrayRef> {
+    columns
+        .iter()
+        .map(|column| column.slice(from, length))
+        .collect()
+}
+
+impl Operator for Aggregator {
+    fn process(
+        &mut self,
+        _input: usize,
+        rows: Rows,
+        context: &OperatorContext,
+        _out: &mut Outbox,
+    ) -> Result<()> {
+        let batch = self.in_time(rows.batch(), context)?;
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        if self.calls.ordered() {
+            self.waiting.push((context.origin, batch));
+            return Ok(());
+        }
+        self.add(&batch)
+    }
+
+    fn on_epoch_end(&mut self, context: &OperatorContext, out: &mut Outbox) -> Result<()> {
+        let (old, new) = self.write()?;
+        match self.mode {
+            OutputMode::Append => {}
+            OutputMode::Update => self.emit_touched(&old, &new, out)?,
+            OutputMode::Complete => self.emit_all(out)?,
+        }
+        self.evict(context, out)
+    }
+
+    fn open(&mut self, state: OperatorState, _context: &OperatorContext) -> Result<()> {
+        self.state = Some(state);
+        Ok(())
+    }
+
+    fn state(&mut self) -> Option<&mut OperatorState> {
+        self.state.as_mut()
+    }
+}

@@ -1,0 +1,337 @@
+//! [`Arena`]: the entries of a shard, one after another in chunks of bytes.
+//!
+//! An entry is one contiguous piece (header, key, value), so that one look at an entry is one look at memory. Addresses count
+//! units of 8 bytes and stay valid until the arena is rebuilt; what is replaced stays behind as garbage, marked dead, so that the
+//! arena can be walked from its start to its end without an index.
+
+/// Bytes of a unit: entries begin at multiples of it.
+const UNIT: usize = 8;
+/// Units of a chunk, as a power of two: chunks of 256 KiB. A larger entry gets a chunk of its own, longer than the others.
+const CHUNK_UNITS_LOG2: u32 = 15;
+const CHUNK: usize = UNIT << CHUNK_UNITS_LOG2;
+/// The first chunk of an arena begins this small and grows: tables often have many small shards.
+const FIRST_CHUNK: usize = 1024;
+/// Bytes of a header.
+const HEADER: usize = 32;
+
+/// The entry has a value.
+pub(crate) const PRESENT: u8 = 1;
+/// Memory does not know yet whether the entry exists.
+pub(crate) const UNKNOWN: u8 = 2;
+/// Differs from what the files of RocksDB hold.
+pub(crate) const DIRTY: u8 = 4;
+/// Set or removed in the open epoch.
+pub(crate) const CHANGED: u8 = 8;
+/// The files of RocksDB may hold a value.
+pub(crate) const IN_FILES: u8 = 16;
+/// Set or removed without having been looked up: whether it existed is settled at the epoch's end.
+pub(crate) const BLIND: u8 = 32;
+/// Garbage.
+const DEAD: u8 = 128;
+
+/// What is known of an entry besides key and value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Epoch (as counted by the table) of the last touch.
+    pub(crate) stamp: u32,
+    /// Slot, valid if `stamp` is that of the open epoch.
+    pub(crate) slot: u32,
+    /// Time of the identity, or of the expiry.
+    pub(crate) time: i64,
+    pub(crate) key_len: u32,
+    pub(crate) value_len: u32,
+    /// Bytes there are for the value.
+    pub(crate) value_cap: u32,
+    pub(crate) group: u16,
+    pub(crate) flags: u8,
+}
+
+impl Header {
+    pub(crate) fn is(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    fn to_bytes(self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[0..4].copy_from_slice(&self.stamp.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.slot.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.time.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.key_len.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.value_len.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.value_cap.to_le_bytes());
+        bytes[28..30].copy_from_slice(&self.group.to_le_bytes());
+        bytes[30] = self.flags;
+        bytes
+    }
+
+    fn from_bytes(b: &[u8; HEADER]) -> Self {
+        Self {
+            stamp: u32::from_le_bytes([b[0], b[1], b[2], b[3]]),
+            slot: u32::from_le_bytes([b[4], b[5], b[6], b[7]]),
+            time: i64::from_le_bytes([b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]]),
+            key_len: u32::from_le_bytes([b[16], b[17], b[18], b[19]]),
+            value_len: u32::from_le_bytes([b[20], b[21], b[22], b[23]]),
+            value_cap: u32::from_le_bytes([b[24], b[25], b[26], b[27]]),
+            group: u16::from_le_bytes([b[28], b[29]]),
+            flags: b[30],
+        }
+    }
+
+    /// Bytes of the whole entry, a multiple of the unit.
+    fn size(&self) -> usize {
+        HEADER + (self.key_len as usize + self.value_cap as usize).next_multiple_of(UNIT)
+    }
+}
+
+/// Length of a key or value as stored.
+pub(crate) fn length(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).expect("invariant: a key or value has less than 4 GiB")
+}
+
+/// Bytes of entries. Addresses are of 32 bits: 32 GiB for one shard.
+#[derive(Debug, Default)]
+pub(crate) struct Arena {
+    chunks: Vec<Vec<u8>>,
+    used: usize,
+    garbage: usize,
+}
+
+impl Arena {
+    /// Appends an entry with room for `value_cap` bytes or a little more; the value is not written.
+    pub(crate) fn push(&mut self, mut header: Header, key: &[u8]) -> u32 {
+        let body = (key.len() + header.value_cap as usize).next_multiple_of(UNIT);
+        header.key_len = length(key);
+        header.value_cap =
+            u32::try_from(body - key.len()).expect("invariant: a key or value has less than 4 GiB");
+        let size = HEADER + body;
+        let (index, chunk) = self.chunk_for(size);
+        let offset = chunk.len();
+        chunk.extend_from_slice(&header.to_bytes());
+        chunk.extend_from_slice(key);
+        chunk.resize(offset + size, 0);
+        self.used += size;
+        u32::try_from((index << CHUNK_UNITS_LOG2) + offset / UNIT)
+            .expect("invariant: a shard has less than 32 GiB")
+    }
+
+    fn chunk_for(&mut self, size: usize) -> (usize, &mut Vec<u8>) {
+        let fits = |chunk: &Vec<u8>| chunk.len() + size <= CHUNK;
+        if !self.chunks.last().is_some_and(fits) {
+            let capacity = if self.chunks.is_empty() {
+                FIRST_CHUNK
+            } else {
+                CHUNK
+            };
+            self.chunks.push(Vec::with_capacity(capacity.max(size)));
+        }
+        let index = self.chunks.len() - 1;
+        (index, &mut self.chunks[index])
+    }
+
+    fn at(&self, address: u32) -> &[u8] {
+        let offset = (address as usize & ((1 << CHUNK_UNITS_LOG2) - 1)) * UNIT;
+        &self.chunks[(address >> CHUNK_UNITS_LOG2) as usize][offset..]
+    }
+
+    fn at_mut(&mut self, address: u32) -> &mut [u8] {
+        let offset = (address as usize & ((1 << CHUNK_UNITS_LOG2) - 1)) * UNIT;
+        &mut self.chunks[(address >> CHUNK_UNITS_LOG2) as usize][offset..]
+    }
+
+    pub(crate) fn header(&self, address: u32) -> Header {
+        header_of(self.at(address))
+    }
+
+    pub(crate) fn set_header(&mut self, address: u32, header: Header) {
+        self.at_mut(address)[..HEADER].copy_from_slice(&header.to_bytes());
+    }
+
+    /// Marks the entry as touched.
+    pub(crate) fn stamp(&mut self, address: u32, stamp: u32, slot: u32) {
+        let entry = self.at_mut(address);
+        entry[0..4].copy_from_slice(&stamp.to_le_bytes());
+        entry[4..8].copy_from_slice(&slot.to_le_bytes());
+    }
+
+    pub(crate) fn key(&self, address: u32) -> &[u8] {
+        let entry = self.at(address);
+        let header = header_of(entry);
+        &entry[HEADER..HEADER + header.key_len as usize]
+    }
+
+    /// Header, key, value; the value is meaningful if the entry is present.
+    pub(crate) fn entry(&self, address: u32) -> (Header, &[u8], &[u8]) {
+        parts(self.at(address))
+    }
+
+    /// Overwrites header and value; false if the value does not fit (nothing is written).
+    pub(crate) fn write(&mut self, address: u32, header: Header, value: &[u8]) -> bool {
+        if value.len() > header.value_cap as usize {
+            return false;
+        }
+        let header = Header {
+            value_len: length(value),
+            ..header
+        };
+        let entry = self.at_mut(address);
+        entry[..HEADER].copy_from_slice(&header.to_bytes());
+        let start = HEADER + header.key_len as usize;
+        entry[start..start + value.len()].copy_from_slice(value);
+        true
+    }
+
+    /// Moves an entry to a new place with room for `value_cap`, leaving the old one as garbage.
+    pub(crate) fn grow(&mut self, address: u32, header: Header, value_cap: u32) -> u32 {
+        let key = self.key(address).to_vec();
+        self.kill(address);
+        self.push(
+            Header {
+                value_cap,
+                ..header
+            },
+            &key,
+        )
+    }
+
+    /// Turns an entry into garbage.
+    pub(crate) fn kill(&mut self, address: u32) {
+        let header = self.header(address);
+        self.garbage += header.size();
+        self.set_header(
+            address,
+            Header {
+                flags: DEAD,
+                ..header
+            },
+        );
+    }
+
+    /// True if the address is that of an entry that is not garbage.
+    pub(crate) fn is_live(&self, address: u32) -> bool {
+        !self.header(address).is(DEAD)
+    }
+
+    /// Every live entry with its address, in the order they were made.
+    pub(crate) fn walk(&self) -> impl Iterator<Item = (u32, Header)> {
+        self.chunks
+            .iter()
+            .enumerate()
+            .flat_map(|(index, chunk)| walk_chunk(chunk, (index << CHUNK_UNITS_LOG2) as u32))
+    }
+
+    /// Hands every live entry of an old arena to `keep`, giving memory back while it goes.
+    pub(crate) fn drain(self, mut keep: impl FnMut(Header, &[u8], &[u8])) {
+        for chunk in self.chunks {
+            for (address, _) in walk_chunk(&chunk, 0) {
+                let (header, key, value) = parts(&chunk[address as usize * UNIT..]);
+                keep(header, key, value);
+            }
+        }
+    }
+
+    /// Bytes of garbage.
+    pub(crate) fn garbage(&self) -> usize {
+        self.garbage
+    }
+
+    /// Bytes of entries that are not garbage.
+    pub(crate) fn live_bytes(&self) -> usize {
+        self.used - self.garbage
+    }
+
+    /// Bytes allocated.
+    pub(crate) fn allocated(&self) -> usize {
+        self.chunks.iter().map(Vec::capacity).sum()
+    }
+}
+
+fn header_of(entry: &[u8]) -> Header {
+    let bytes = entry
+        .first_chunk::<HEADER>()
+        .expect("invariant: an address is that of an entry");
+    Header::from_bytes(bytes)
+}
+
+fn parts(entry: &[u8]) -> (Header, &[u8], &[u8]) {
+    let header = header_of(entry);
+    let (key, rest) = entry[HEADER..].split_at(header.key_len as usize);
+    (header, key, &rest[..header.value_len as usize])
+}
+
+fn walk_chunk(chunk: &[u8], base: u32) -> impl Iterator<Item = (u32, Header)> {
+    let mut offset = 0;
+    std::iter::from_fn(move || {
+        while offset < chunk.len() {
+            let header = header_of(&chunk[offset..]);
+            let address = base + (offset / UNIT) as u32;
+            offset += header.size();
+            if !header.is(DEAD) {
+                return Some((address, header));
+            }
+        }
+        None
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(value_cap: u32) -> Header {
+        Header {
+            stamp: 7,
+            slot: 3,
+            time: -5,
+            key_len: 0,
+            value_len: 0,
+            value_cap,
+            group: 4095,
+            flags: PRESENT,
+        }
+    }
+
+    #[test]
+    fn arena_entries_of_all_sizes_keep_their_bytes() {
+        let mut arena = Arena::default();
+        let sizes = [0, 1, 7, 8, 9, 31, 1000, CHUNK - 40, CHUNK, 3 * CHUNK, 5];
+        let mut placed = Vec::new();
+        for (at, size) in sizes.iter().enumerate() {
+            let (key, value) = (vec![at as u8; at], vec![at as u8 + 100; *size]);
+            let address = arena.push(header(length(&value)), &key);
+            let head = arena.header(address);
+            assert!(arena.write(address, head, &value));
+            placed.push((address, key, value));
+        }
+        for (address, key, value) in &placed {
+            let (head, k, v) = arena.entry(*address);
+            assert_eq!((k, v), (&key[..], &value[..]));
+            assert_eq!(
+                (head.stamp, head.slot, head.time, head.group),
+                (7, 3, -5, 4095)
+            );
+        }
+        let walked: Vec<u32> = arena.walk().map(|(address, _)| address).collect();
+        let addresses: Vec<u32> = placed.iter().map(|(address, ..)| *address).collect();
+        assert_eq!(walked, addresses);
+    }
+
+    #[test]
+    fn arena_grown_entry_leaves_garbage_that_walks_and_drains_skip() {
+        let mut arena = Arena::default();
+        let first = arena.push(header(4), b"key");
+        let second = arena.push(header(4), b"other");
+        let head = arena.header(first);
+        assert!(!arena.write(first, head, &[1; 100]));
+        let moved = arena.grow(first, head, 100);
+        let head = arena.header(moved);
+        assert!(arena.write(moved, head, &[1; 100]));
+        assert!(!arena.is_live(first) && arena.is_live(moved));
+        assert_eq!(arena.key(moved), b"key");
+        let walked: Vec<u32> = arena.walk().map(|(address, _)| address).collect();
+        assert_eq!(walked, [second, moved]);
+        assert!(arena.garbage() > 0 && arena.live_bytes() < arena.allocated());
+        let mut drained = Vec::new();
+        arena.drain(|_, key, value| drained.push((key.to_vec(), value.len())));
+        assert_eq!(drained, [(b"other".to_vec(), 0), (b"key".to_vec(), 100)]);
+    }
+}
