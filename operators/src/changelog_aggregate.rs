@@ -18,8 +18,8 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use weir_runtime::{ChangelogMode, OperatorSpec, Result};
 use weir_state::{TableKind, TableSpec};
 
-use crate::aggregate::{AggregateCall, Aggregation, Calls};
-use crate::row_codec::fields_text;
+use crate::aggregate::{AggregateCall, Aggregation, Calls, calls_text};
+use crate::row_codec::{columns_text, fields_text};
 use operator::ChangelogAggregator;
 
 /// What is kept of each group.
@@ -67,9 +67,9 @@ pub fn changelog_aggregate(aggregation: Aggregation, input: &SchemaRef) -> Resul
         calls,
         aggregation,
     });
-    let ids: Vec<&str> = shape.calls.list.iter().map(|call| call.id.as_str()).collect();
+    let ids = calls_text(&shape.calls.list);
     let names: Vec<&str> = shape.keys.iter().map(|key| key.name().as_str()).collect();
-    let detail = format!("by ({}): {}", names.join(", "), ids.join(", "));
+    let detail = format!("by ({}): {ids}", names.join(", "));
     let made = Arc::clone(&shape);
     let spec = OperatorSpec::new("changelog_aggregate", move |_| {
         ChangelogAggregator::new(Arc::clone(&made))
@@ -77,7 +77,8 @@ pub fn changelog_aggregate(aggregation: Aggregation, input: &SchemaRef) -> Resul
     let spec = spec
         .with_schema(Arc::clone(&shape.output))
         .with_detail(detail)
-        .with_param("keys", fields_text(&shape.keys))
+        .with_param("keys", columns_text(&shape.keys))
+        .with_param("aggregates", ids)
         .with_param("mode", "update")
         .with_tables(shape.tables())
         .with_state_name("stateStoreSave")

@@ -10,6 +10,7 @@
 //! | [`explode`] | one row per element of an array or map |
 //! | [`union`] | several inputs as one stream |
 //! | [`aggregate`](aggregate()) | groups rows and aggregates each group, with state |
+//! | [`changelog_aggregate`] | the same over results that change |
 //! | [`assign_windows`] | the time window of each row |
 //! | [`watermark`] | observes event times, from which the query's watermark follows |
 //! | [`dedup`] | the first row of each key |
@@ -19,6 +20,7 @@
 //! | [`sort`] | orders and cuts the complete result of an epoch |
 
 mod aggregate;
+mod changelog_aggregate;
 mod dedup;
 mod explode;
 mod expression;
@@ -36,6 +38,7 @@ mod watermark;
 mod window;
 
 pub use aggregate::{AggregateCall, AggregateInput, Aggregation, TimeKey, aggregate};
+pub use changelog_aggregate::changelog_aggregate;
 pub use dedup::{Dedup, Forget, dedup};
 pub use explode::{Explode, explode};
 pub use expression::{ErrorMap, Expression, data_error};

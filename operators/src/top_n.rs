@@ -18,7 +18,7 @@ use weir_state::{OperatorState, Table, TableKind, TableSpec};
 
 use crate::expression::batch_of;
 use crate::multiset::{self, Counted};
-use crate::row_codec::{EncodedRows, RowCodec, fields_text};
+use crate::row_codec::{EncodedRows, RowCodec, columns_text, fields_text};
 use crate::sort::{SortKey, comparable};
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ pub fn top_n(top_n: TopN, input: &SchemaRef) -> Result<OperatorSpec> {
         .with_param("partition", top_n.definition.0.clone())
         .with_param("order", top_n.definition.1.clone())
         .with_param("rows", top_n.rows.to_string())
-        .with_param("columns", fields_text(&shape.kept))
+        .with_param("columns", columns_text(&shape.kept))
         .with_param("input", if top_n.retracts { "changes" } else { "rows" }))
 }
 

@@ -124,6 +124,12 @@ impl TaskEnv {
                 .at(&link.context.uid, link.context.subtask));
         };
         let stats = state.stats();
+        let stats = weir_state::TableStats {
+            rows: stats.rows,
+            updated: stats.updated,
+            removed: stats.removed,
+            memory_bytes: stats.memory_bytes,
+        };
         self.failpoints.hit("state:before-commit")?;
         let since = self.clock.monotonic();
         let outcome = state.commit(epoch).await.map_err(WeirError::from);

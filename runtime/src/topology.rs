@@ -6,7 +6,7 @@ use std::fmt::{Arguments, Write as _};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use weir_state::Fingerprint;
+use weir_state::{Fingerprint, TableKind, TableSpec};
 
 use crate::error::{Result, WeirError};
 use crate::message::ChangelogMode;
@@ -398,7 +398,7 @@ impl Topology {
         let node = &self.nodes[index];
         let fingerprint = node.fingerprint();
         match &node.kind {
-            NodeKind::Operator(spec) if spec.stateful && spec.watermark_epochs => {
+            NodeKind::Operator(spec) if forgets_by_time(spec) => {
                 let mut watermarks = BTreeSet::new();
                 self.watermarks(index, &mut watermarks);
                 if watermarks.is_empty() {
@@ -418,9 +418,8 @@ impl Topology {
                 && spec.event_time
             {
                 let params = spec.params.iter();
-                let params: Vec<String> = params
-                    .map(|(name, value)| format!("{name} {value}"))
-                    .collect();
+                let params: Vec<String> =
+                    params.map(|(name, value)| format!("{name} {value}")).collect();
                 found.insert(params.join(", "));
             }
             self.watermarks(input.node, found);
@@ -520,6 +519,12 @@ impl Node {
             NodeKind::Sink(sink) => format!("{}, {}", sink.description(), sink.delivery()),
         }
     }
+}
+
+/// True if what an operator keeps goes away as time passes.
+fn forgets_by_time(spec: &OperatorSpec) -> bool {
+    let keyed = |table: &TableSpec| table.kind == TableKind::Keyed;
+    spec.watermark_epochs && !spec.tables.iter().all(keyed)
 }
 
 /// Appends a line.

@@ -105,9 +105,9 @@ impl Planner<'_> {
                 None => self.limit(limit),
             },
             LogicalPlan::Repartition(repartition) => self.repartition(repartition),
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
             LogicalPlan::Sort(sort) => self.sort(sort),
             LogicalPlan::Window(window) => self.top_n(window),
-            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
             other => {
                 if let Some(generate) = Generate::of(other) {
                     self.explode(generate)

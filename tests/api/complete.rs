@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::Int64Type;
-use weir::prelude::*;
 
 use crate::support::{Home, add, numbers, session, stream};
 
@@ -24,10 +23,9 @@ async fn the_memory_table_holds_the_last_result_in_order() {
     let session = session();
     let (rows, frame) = stream(&session);
     frame.create_or_replace_temp_view("t").unwrap();
-    let counts = session.sql(&format!("{COUNTS} ORDER BY n DESC, v LIMIT 2"));
+    let sql = format!("{COUNTS} ORDER BY n DESC, v LIMIT 2");
+    let counts = session.sql(&sql).await.unwrap();
     let query = counts
-        .await
-        .unwrap()
         .write_stream()
         .output_mode("complete")
         .format("memory")
@@ -57,10 +55,9 @@ async fn an_empty_result_empties_the_table() {
     let session = session();
     let (rows, frame) = stream(&session);
     frame.create_or_replace_temp_view("t").unwrap();
-    let odd = session.sql(&format!("{COUNTS} HAVING count(*) % 2 = 1"));
+    let sql = format!("{COUNTS} HAVING count(*) % 2 = 1");
+    let odd = session.sql(&sql).await.unwrap();
     let query = odd
-        .await
-        .unwrap()
         .write_stream()
         .output_mode("complete")
         .format("memory")

@@ -202,23 +202,33 @@ fn write_rows(
     };
     rows.write(table)?;
     let total = groups.touched();
-    let mut feed = Feed::new(shape, total)?;
-    let mut there = Vec::with_capacity(total);
+    let mut feed = Feed::new(shape)?;
+    let mut places = Vec::with_capacity(total);
     for slot in 0..total {
-        let count = rows.read(table, groups.key(slot), slot, &mut feed)?;
-        there.push(count > 0 || stays(shape));
+        places.push(rows.read(table, groups.key(slot), &mut feed)?);
     }
-    let encoded = results.encode(&feed.finish(rows)?, total)?;
+    let encoded = match feed.finish(rows)? {
+        (_, 0) => Vec::new(),
+        (columns, groups) => results.encode(&columns, groups)?,
+    };
     let (mut old, mut new) = (Vec::with_capacity(total), Vec::with_capacity(total));
-    for (slot, result) in encoded.into_iter().enumerate() {
+    for (slot, place) in places.into_iter().enumerate() {
         let before = groups.value(slot).map(<[u8]>::to_vec);
-        if !there[slot] {
-            groups.remove(slot);
-        } else if before.as_ref() != Some(&result) {
-            groups.set(slot, &result);
+        let result = match place {
+            Some(place) => Some(encoded[place].clone()),
+            None if stays(shape) => {
+                let none = shape.calls.evaluate(&shape.calls.initial()?, 1)?;
+                results.encode(&none, 1)?.pop()
+            }
+            None => None,
+        };
+        match &result {
+            Some(result) if before.as_ref() != Some(result) => groups.set(slot, result),
+            Some(_) => {}
+            None => groups.remove(slot),
         }
-        new.push(there[slot].then_some(result));
         old.push(before);
+        new.push(result);
     }
     Ok((old, new))
 }

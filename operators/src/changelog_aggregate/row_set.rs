@@ -1,10 +1,10 @@
 //! Groups whose rows are kept, each once with how often it is there; results are computed from them again.
 
 use std::collections::BTreeMap;
-
-use arrow::array::{RecordBatch, UInt32Array};
-use arrow::datatypes::{Schema, SchemaRef};
 use std::sync::Arc;
+
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::datatypes::{Schema, SchemaRef};
 use weir_runtime::{Result, Rows, WeirError, key_group};
 use weir_state::Table;
 
@@ -86,28 +86,30 @@ impl RowSet {
         Ok(())
     }
 
-    /// Adds the rows of the group with this key to group `index` of `feed`; the number of rows there are, without copies.
+    /// Adds the rows of the group with this key to `feed`; the group's place there, `None` if it has no rows.
     pub(super) fn read(
         &self,
         table: &mut Table,
         key: &[u8],
-        index: usize,
         feed: &mut Feed<'_>,
-    ) -> Result<usize> {
+    ) -> Result<Option<usize>> {
         let mut entries: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         table.prefix(key_group(key), key, &mut |entry| {
             entries.push((entry.key.to_vec(), entry.value.to_vec()));
             Ok(true)
         })?;
-        let rows = entries.len();
+        if entries.is_empty() {
+            return Ok(None);
+        }
+        let group = feed.begin();
         for (row, value) in entries {
             let copies = match self.copies {
                 true => Counted::parse(&value)?.count,
                 false => 1,
             };
-            feed.push(self, row, copies, index)?;
+            feed.push(self, row, copies)?;
         }
-        Ok(rows)
+        Ok(Some(group))
     }
 
     /// Removes the rows of the group with this key.
@@ -125,11 +127,12 @@ impl RowSet {
     }
 }
 
-/// Rows on their way into accumulators, a chunk at a time.
+/// Rows on their way into accumulators, group by group, a chunk at a time.
 pub(super) struct Feed<'a> {
     shape: &'a Shape,
     accumulators: Accumulators,
-    total: usize,
+    /// Groups begun.
+    begun: usize,
     rows: Vec<Vec<u8>>,
     /// For each row to aggregate its position in `rows` and its group.
     taken: Vec<u32>,
@@ -137,28 +140,34 @@ pub(super) struct Feed<'a> {
 }
 
 impl<'a> Feed<'a> {
-    /// Into `total` groups.
-    pub(super) fn new(shape: &'a Shape, total: usize) -> Result<Self> {
+    pub(super) fn new(shape: &'a Shape) -> Result<Self> {
         Ok(Self {
             accumulators: Accumulators::new(&shape.calls)?,
             shape,
-            total,
+            begun: 0,
             rows: Vec::new(),
             taken: Vec::new(),
             groups: Vec::new(),
         })
     }
 
-    fn push(&mut self, set: &RowSet, row: Vec<u8>, copies: i64, group: usize) -> Result<()> {
+    /// Begins a group, which gets at least one row; its place.
+    fn begin(&mut self) -> usize {
+        self.begun += 1;
+        self.begun - 1
+    }
+
+    /// Adds a row to the group begun last.
+    fn push(&mut self, set: &RowSet, row: Vec<u8>, copies: i64) -> Result<()> {
         let mut left = usize::try_from(copies)
             .map_err(|_| WeirError::internal("a row of a group is there less than never"))?;
         while left > 0 {
-            let position = self.rows.len();
-            self.rows.push(row.clone());
+            let position = u32::try_from(self.rows.len()).expect("invariant: a chunk is small");
             let now = left.min(CHUNK - self.taken.len());
-            let position = u32::try_from(position).expect("invariant: a chunk is small");
+            self.rows.push(row.clone());
             self.taken.extend(std::iter::repeat_n(position, now));
-            self.groups.extend(std::iter::repeat_n(group, now));
+            self.groups
+                .extend(std::iter::repeat_n(self.begun - 1, now));
             left -= now;
             if self.taken.len() == CHUNK {
                 self.flush(set)?;
@@ -169,27 +178,31 @@ impl<'a> Feed<'a> {
 
     fn flush(&mut self, set: &RowSet) -> Result<()> {
         let columns = set.codec.decode(self.rows.iter().map(Vec::as_slice))?;
-        let distinct = batch_of(&set.schema, columns, self.rows.len())?;
-        let batch: RecordBatch = if self.taken.len() == self.rows.len() {
-            distinct
-        } else {
-            let taken = UInt32Array::from(std::mem::take(&mut self.taken));
-            arrow::compute::take_record_batch(&distinct, &taken)?
+        let once = batch_of(&set.schema, columns, self.rows.len())?;
+        let taken = UInt32Array::from(std::mem::take(&mut self.taken));
+        let batch = match taken.len() == self.rows.len() {
+            true => once,
+            false => arrow::compute::take_record_batch(&once, &taken)?,
         };
-        self.accumulators
-            .update(&self.shape.calls, &batch, &self.groups, self.total)?;
+        let calls = &self.shape.calls;
+        for ordered in [false, true] {
+            self.accumulators
+                .update(calls, ordered, &batch, &self.groups, self.begun)?;
+        }
         self.rows.clear();
-        self.taken.clear();
         self.groups.clear();
         Ok(())
     }
 
-    /// The results of all groups.
-    pub(super) fn finish(mut self, set: &RowSet) -> Result<Vec<arrow::array::ArrayRef>> {
+    /// The results of all groups, by place, and how many they are.
+    pub(super) fn finish(mut self, set: &RowSet) -> Result<(Vec<ArrayRef>, usize)> {
         if !self.taken.is_empty() {
             self.flush(set)?;
         }
-        self.accumulators.resize(&self.shape.calls, self.total)?;
-        self.accumulators.evaluate(&self.shape.calls)
+        let results = match self.begun {
+            0 => Vec::new(),
+            _ => self.accumulators.evaluate(&self.shape.calls)?,
+        };
+        Ok((results, self.begun))
     }
 }
