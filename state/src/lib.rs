@@ -14,12 +14,14 @@
 //! The crate knows nothing of data flow: it makes bytes durable, decides what a directory means after a
 //! crash ([`recovery`], a pure function), and refuses a second writer ([`lease`]).
 
+mod base;
 mod changelog;
 pub mod clock;
 pub mod codec;
 pub mod envelope;
 pub mod epoch;
 pub mod error;
+mod files;
 pub mod fingerprint;
 pub mod lease;
 pub mod location;
