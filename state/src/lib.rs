@@ -37,6 +37,7 @@ pub mod retention;
 pub mod snapshot;
 pub mod source_log;
 pub mod table;
+pub mod typed;
 
 pub use changelog::Compression;
 pub use clock::{Clock, ManualClock, SystemClock};
