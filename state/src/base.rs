@@ -3,7 +3,7 @@
 //! A base is a small file `state/<operator>/<subtask>/<epoch>.<generation>.base` that names the data files under `sst/` beside it.
 //! Data files never change and are shared by bases: a new base uploads only what the one before did not have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,6 +55,12 @@ pub(crate) struct Anchor {
 /// The epoch in the name of a base, `None` for other names.
 pub(crate) fn epoch_of(file: &str) -> Option<Epoch> {
     snapshot::epoch_of(file.strip_suffix(SUFFIX)?)
+}
+
+/// The generation in the name of a base, `None` for other names.
+pub(crate) fn generation_of(file: &str) -> Option<u64> {
+    epoch_of(file)?;
+    file.strip_suffix(SUFFIX)?.rsplit('.').next()?.parse().ok()
 }
 
 /// The generation in the name of a data file.
@@ -149,6 +155,25 @@ impl Base {
         let record = snapshot::read_named(location, link, named_by).await?;
         codec::decode(WHAT, VERSION, &record)
             .map_err(|e| snapshot::damaged(location.display_of(&link.file), e.to_string()))
+    }
+
+    /// Names of the data files of a base, none if it is gone.
+    ///
+    /// # Errors
+    /// [`StateError::Damaged`], the storage's own.
+    pub(crate) async fn data_of(
+        location: &CheckpointLocation,
+        file: &str,
+    ) -> Result<BTreeSet<String>> {
+        let Some(bytes) = location.get(file).await? else {
+            return Ok(BTreeSet::new());
+        };
+        let path = || location.display_of(file);
+        let record = envelope::decode_binary(&bytes)
+            .map_err(|e| snapshot::damaged(path(), e.to_string()))?;
+        let base: Self = codec::decode(WHAT, VERSION, record)
+            .map_err(|e| snapshot::damaged(path(), e.to_string()))?;
+        Ok(base.data.into_values().map(|link| link.file).collect())
     }
 
     /// Copies the base into a local directory, checking every file.

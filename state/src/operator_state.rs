@@ -154,6 +154,14 @@ impl OperatorState {
         durable.commit(&mut self.tables, epoch).await
     }
 
+    /// Waits until what is being copied into the checkpoint in the background has arrived or failed. Nothing needs that but who
+    /// wants to measure or to test.
+    pub async fn settle(&mut self) {
+        if let Some(durable) = &mut self.durable {
+            durable.take_up_base(true).await;
+        }
+    }
+
     /// The table of this index of the specs.
     ///
     /// # Panics

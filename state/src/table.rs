@@ -300,20 +300,15 @@ impl Table {
     }
 
     /// Replaces the value of every entry by what `rewrite` makes of it: for operators whose layout of values has changed since
-    /// the checkpoint was written.
+    /// the checkpoint was written. Slots are void; the next commit writes everything.
     ///
     /// # Errors
     /// Of the files and of `rewrite`.
     pub fn rewrite(&mut self, rewrite: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>>) -> Result<()> {
-        let mut entries = Vec::new();
-        self.scan(&mut |entry| {
-            let value = rewrite(entry.value)?;
-            entries.push((entry.group, entry.time, entry.key.to_vec(), value));
-            Ok(())
-        })?;
-        for (group, time, key, value) in entries {
-            let slot = self.touch(group, time, &key);
-            self.set_expiring(slot, &value, time);
+        self.end_epoch(&mut |_| {})?;
+        match &mut self.store {
+            Store::Hashed(table) => table.rewrite(rewrite)?,
+            Store::Ordered(table) => table.rewrite(rewrite)?,
         }
         self.rewritten = true;
         Ok(())

@@ -6,12 +6,14 @@ use rocksdb::{ColumnFamily, IngestExternalFileOptions, SstFileWriter, WriteBatch
 
 use super::open::family_options;
 use super::rows::{after, file_value, index_key, time_bytes};
-use super::{Files, TableFiles, file_key, group_key};
+use super::{Files, Row, TableFiles, file_key, group_key};
 use crate::error::Result;
 use crate::table::{Entry, TableKind};
 
 /// Fewer changes than this go through the write buffer.
 const FILE_ROWS_MIN: usize = 4096;
+/// Rows read, rewritten and written at once.
+const REWRITE_ROWS: usize = 1 << 14;
 /// Bytes of a batch for the write buffer.
 const BATCH_BYTES: usize = 4 << 20;
 /// Bytes a range that expired may still take before it is compacted away.
@@ -35,6 +37,29 @@ pub(crate) struct Writer<'f> {
 impl TableFiles {
     pub(crate) fn writer(&self) -> Writer<'_> {
         Writer { files: self }
+    }
+}
+
+impl TableFiles {
+    /// Replaces the values of rows read from these files.
+    pub(crate) fn rewrite(
+        &self,
+        rows: impl Iterator<Item = Result<Row>>,
+        rewrite: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>>,
+    ) -> Result<()> {
+        let mut run: Vec<Row> = Vec::new();
+        let mut rows = rows.peekable();
+        while let Some(row) = rows.next() {
+            let mut row = row?;
+            row.value = rewrite(&row.value)?;
+            run.push(row);
+            if run.len() == REWRITE_ROWS || rows.peek().is_none() {
+                let changes = run.iter().map(|row| Write::Put(row.entry()));
+                self.writer().run(run.len(), changes)?;
+                run.clear();
+            }
+        }
+        Ok(())
     }
 }
 

@@ -87,7 +87,7 @@ impl OperatorState {
         durable.expect("invariant: restored state is durable")
     }
 
-    pub(super) fn durable_mut(&mut self) -> &mut Durable {
+    fn durable_mut(&mut self) -> &mut Durable {
         let durable = self.durable.as_mut();
         durable.expect("invariant: restored state is durable")
     }

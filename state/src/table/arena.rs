@@ -245,6 +245,13 @@ impl Arena {
         }
     }
 
+    /// Gives back what the last chunk has ready for entries to come.
+    pub(crate) fn shrink(&mut self) {
+        if let Some(last) = self.chunks.last_mut() {
+            last.shrink_to_fit();
+        }
+    }
+
     /// Bytes of garbage.
     pub(crate) fn garbage(&self) -> usize {
         self.garbage

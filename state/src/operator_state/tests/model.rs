@@ -325,7 +325,7 @@ impl World {
             Op::Commit => self.commit().await,
             Op::Settle => {
                 for subtask in &mut self.subtasks {
-                    subtask.durable_mut().take_up_base(true).await;
+                    subtask.settle().await;
                 }
             }
             Op::Restart(parallelism) => {

@@ -167,6 +167,40 @@ impl Hashed {
         Ok(())
     }
 
+    /// Replaces every value. Between epochs.
+    pub(crate) fn rewrite(
+        &mut self,
+        rewrite: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>>,
+    ) -> Result<()> {
+        if let Some(files) = self.files.clone() {
+            // First what only files have, there: memory would not hold it.
+            match self.kind {
+                TableKind::Timed { bucket } => {
+                    for (number, shard) in &self.buckets {
+                        let (from, to) = super::times_of(*number, bucket);
+                        files.rewrite(self.cold_between(*shard, from, to), rewrite)?;
+                    }
+                }
+                _ => files.rewrite(self.cold_rows(), rewrite)?,
+            }
+        }
+        let timed = self.timed();
+        for shard in &mut self.shards {
+            let held: Vec<(u32, Header)> = shard.arena().walk().collect();
+            for (address, header) in held {
+                if header.is(PRESENT) {
+                    let value = rewrite(shard.arena().entry(address).2)?;
+                    let flags = header.flags | DIRTY;
+                    shard.write(address, Header { flags, ..header }, timed, &value);
+                }
+            }
+        }
+        if self.expiring() {
+            self.note_expiries();
+        }
+        Ok(())
+    }
+
     /// Hands on age, in epochs since the last touch, and bytes of every entry.
     pub(crate) fn ages(&self, visit: &mut dyn FnMut(u32, usize)) {
         for shard in &self.shards {

@@ -96,7 +96,7 @@ impl Hashed {
     }
 
     /// What only files have of a keyed or expiring table, in order.
-    fn cold_rows(&self) -> Box<dyn Iterator<Item = Result<Row>> + '_> {
+    pub(super) fn cold_rows(&self) -> Box<dyn Iterator<Item = Result<Row>> + '_> {
         let shard = &self.shards[0];
         let Some(files) = self.files.as_ref().filter(|_| shard.total > shard.rows) else {
             return Box::new(std::iter::empty());

@@ -117,6 +117,25 @@ impl Ordered {
         });
     }
 
+    /// Replaces every value. Between epochs.
+    pub(crate) fn rewrite(
+        &mut self,
+        rewrite: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>>,
+    ) -> Result<()> {
+        if let Some(files) = self.files.clone() {
+            files.rewrite(self.cold(&[]), rewrite)?;
+        }
+        for held in self.entries.values_mut() {
+            if held.flags & PRESENT != 0 {
+                let value = rewrite(&held.value)?;
+                self.bytes = self.bytes + value.len() - held.value.len();
+                held.value = value.into();
+                held.flags |= DIRTY;
+            }
+        }
+        Ok(())
+    }
+
     /// Hands on age, in epochs since the last use, and bytes of every entry.
     pub(crate) fn ages(&self, visit: &mut dyn FnMut(u32, usize)) {
         for (full, held) in &self.entries {
