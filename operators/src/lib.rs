@@ -13,8 +13,9 @@
 //! | [`changelog_aggregate`] | the same over results that change |
 //! | [`assign_windows`] | the time window of each row |
 //! | [`watermark`] | observes event times, from which the query's watermark follows |
-//! | [`dedup`] | the first row of each key |
-//! | [`limit`] | the first rows of a query's life |
+//! | [`sessions`] | aggregates each session of each key, with state |
+//! | [`dedup`](dedup()) | the first row of each key |
+//! | [`limit`](limit()) | the first rows of a query's life |
 //! | [`map_batches`] | user code over batches |
 //! | [`top_n`] | the first rows of each partition, kept up to date |
 //! | [`sort`] | orders and cuts the complete result of an epoch |
@@ -31,6 +32,7 @@ mod map;
 mod multiset;
 mod project;
 mod row_codec;
+mod session;
 mod sort;
 mod top_n;
 mod union;
@@ -47,6 +49,7 @@ pub use limit::limit;
 pub use map::map_batches;
 pub use project::project;
 pub use row_codec::{EncodedRows, RowCodec, fields_from_text, fields_text};
+pub use session::{Gap, SessionAggregation, sessions};
 pub use sort::{SortKey, sort};
 pub use top_n::{TopN, top_n};
 pub use union::union;

@@ -1,10 +1,11 @@
 //! How a query runs, apart from what it computes.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_state::{Clock, SystemClock};
+use weir_state::{Clock, Compression, SystemClock};
 
 use crate::edge::EdgeBudget;
 use crate::failpoint::FailPoints;
@@ -12,6 +13,31 @@ use crate::listener::QueryListener;
 use crate::restart::RestartPolicy;
 use crate::trigger::Trigger;
 use crate::watermark::WatermarkSettings;
+
+/// Where and how the state tables of a query's operators are kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateSettings {
+    /// Bytes of memory all state of the query may keep between epochs, shared evenly by its stateful subtasks; what does not fit goes to
+    /// local files.
+    pub memory_budget: usize,
+    /// Files a restore has to read per subtask at most, roughly (`minDeltasForSnapshot`).
+    pub max_chain: u32,
+    /// How state files in the checkpoint are compressed.
+    pub compression: Compression,
+    /// Directory for state that does not fit in memory; `None`: the system's directory for temporary files.
+    pub local_dir: Option<PathBuf>,
+}
+
+impl Default for StateSettings {
+    fn default() -> Self {
+        Self {
+            memory_budget: 1 << 30,
+            max_chain: 32,
+            compression: Compression::default(),
+            local_dir: None,
+        }
+    }
+}
 
 /// Settings of one query. `Default` is ready to use for queries whose sink needs no checkpoint.
 #[derive(Clone)]
@@ -32,6 +58,8 @@ pub struct QueryConfig {
     pub watermark: WatermarkSettings,
     /// Epochs without new rows run when the watermark has moved and closes something (`noDataMicroBatches.enabled`).
     pub no_data_epochs: bool,
+    /// Where and how operators keep state.
+    pub state: StateSettings,
     /// Epochs whose plans, manifests and snapshots are kept (`minBatchesToRetain`).
     pub min_epochs_to_retain: u64,
     /// Wait before looking again when nothing was there (`pollingDelay`).
@@ -61,6 +89,7 @@ impl Default for QueryConfig {
             restart: RestartPolicy::default(),
             watermark: WatermarkSettings::default(),
             no_data_epochs: true,
+            state: StateSettings::default(),
             min_epochs_to_retain: 100,
             polling_delay: Duration::from_millis(10),
             no_data_progress_interval: Duration::from_secs(10),

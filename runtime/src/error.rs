@@ -234,12 +234,19 @@ impl From<arrow::error::ArrowError> for WeirError {
 impl From<weir_state::StateError> for WeirError {
     fn from(error: weir_state::StateError) -> Self {
         use weir_state::StateError as State;
+        // An error of the engine that passed through the state's files.
+        if let State::Io { source, .. } = &error
+            && let Some(inner) = source.get_ref().and_then(|e| e.downcast_ref::<WeirError>())
+        {
+            return inner.clone();
+        }
         let fault = match &error {
-            State::Io { .. } | State::Store { .. } => Fault::External,
+            State::Io { .. } | State::Store { .. } | State::Files { .. } => Fault::External,
             State::InvalidLocation { .. } | State::UnsupportedScheme { .. } => Fault::Config,
             State::CheckpointInUse { .. }
             | State::LeaseLost { .. }
             | State::ConcurrentWriter { .. } => Fault::Conflict,
+            State::WrongTable { .. } => Fault::Internal,
             _ => Fault::Checkpoint,
         };
         WeirError::new(fault, error.to_string()).with_source(error)
@@ -282,6 +289,17 @@ mod tests {
             error.to_string(),
             "[DIVIDE_BY_ZERO] division by zero (operator 'project', subtask 1) at in/a.json:7"
         );
+    }
+
+    #[test]
+    fn error_of_the_engine_is_the_same_after_it_passed_through_the_state() {
+        let crash = WeirError::new(Fault::Crash, "injected");
+        let passed = weir_state::StateError::Io {
+            action: "commit",
+            path: "state".to_owned(),
+            source: std::io::Error::other(crash),
+        };
+        assert_eq!(WeirError::from(passed).fault(), Fault::Crash);
     }
 
     #[test]

@@ -361,8 +361,13 @@ impl Executor {
 
     /// Removes old epochs now and then: it has to list the checkpoint, which is not worth doing for every epoch.
     async fn prune(&self, epoch: Epoch) {
-        let Some(min_epochs) = std::num::NonZeroU64::new(self.shared.config.min_epochs_to_retain)
-        else {
+        let config = &self.shared.config;
+        // What only this run can restore needs no past.
+        let kept = match config.checkpoint {
+            Some(_) => config.min_epochs_to_retain,
+            None => config.min_epochs_to_retain.min(2),
+        };
+        let Some(min_epochs) = std::num::NonZeroU64::new(kept) else {
             return;
         };
         if !epoch.0.is_multiple_of(PRUNE_EVERY) {

@@ -84,6 +84,7 @@ pub(crate) async fn start(
 ) -> Result<Generation> {
     let context = Context::<Coordinator>::new();
     let mut builder = Builder::new(topology, shared, &recovered, arbiters, context.address());
+    builder.check_state()?;
     let sinks = builder.open_sinks().await?;
     builder.open_sources().await?;
     builder.spawn_tasks().await?;

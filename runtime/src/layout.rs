@@ -61,6 +61,22 @@ impl Layout {
         layout
     }
 
+    /// True if equal keys meet in one subtask of the task: it has only one, or every input is distributed by key, itself or further
+    /// up.
+    pub(crate) fn is_keyed(&self, task: TaskIndex) -> bool {
+        let TaskLayout {
+            inputs,
+            parallelism,
+            ..
+        } = &self.tasks[task];
+        let keyed = |link: &LinkLayout| match &link.partitioning {
+            Partitioning::Hash(_) => true,
+            Partitioning::Forward => self.is_keyed(link.from),
+            Partitioning::RoundRobin | Partitioning::Broadcast | Partitioning::Single => false,
+        };
+        *parallelism == 1 || (!inputs.is_empty() && inputs.iter().all(keyed))
+    }
+
     fn place(
         &mut self,
         topology: &Topology,

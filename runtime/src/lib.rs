@@ -40,7 +40,7 @@ mod trigger;
 mod watermark;
 
 pub use align::{Aligner, Alignment};
-pub use config::QueryConfig;
+pub use config::{QueryConfig, StateSettings};
 pub use edge::{EdgeBudget, EdgeMetrics, EdgeReceiver, EdgeSender, edge};
 pub use error::{Fault, Result, WeirError, root_cause};
 pub use failpoint::FailPoints;
@@ -72,6 +72,6 @@ pub use topology::{Input, Stream, Topology, TopologyBuilder};
 pub use trigger::{NextStart, Trigger, next_start, parse_interval_ms};
 pub use watermark::{WatermarkPolicy, WatermarkSettings, WatermarkTracker, merge_event_times};
 pub use weir_state::{
-    Clock, Epoch, Fingerprint, ManualClock, OperatorState, StateEntry, SystemClock, Table,
-    TableKind, TableSpec, TableStats,
+    Clock, Compression, Epoch, Fingerprint, ManualClock, OperatorState, StateEntry, StateStats,
+    SystemClock, Table, TableKind, TableSpec, TableStats,
 };

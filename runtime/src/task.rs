@@ -124,22 +124,17 @@ impl TaskEnv {
                 .at(&link.context.uid, link.context.subtask));
         };
         let stats = state.stats();
-        let stats = weir_state::TableStats {
-            rows: stats.rows,
-            updated: stats.updated,
-            removed: stats.removed,
-            memory_bytes: stats.memory_bytes,
-        };
-        self.failpoints.hit("state:before-commit")?;
+        self.failpoints.hit("state:commit")?;
         let since = self.clock.monotonic();
         let outcome = state.commit(epoch).await.map_err(WeirError::from);
         let time = self.clock.monotonic().saturating_sub(since);
+        let written_bytes = state.stats().written_bytes;
         let reference =
             outcome.map_err(|error| error.at(&link.context.uid, link.context.subtask))?;
         self.failpoints.hit("state:committed")?;
         let references = reference.map(|reference| (link.context.uid.clone(), reference));
         ack.snapshots.extend(references);
-        ack.states.push(link.report(stats, time));
+        ack.states.push(link.report(stats, time, written_bytes));
         Ok(())
     }
 }

@@ -24,11 +24,11 @@ use crate::functions::normalize::normalized;
 use crate::functions::windows::{self, WindowSpec};
 
 /// One key of an aggregation.
-struct Key {
+pub(super) struct Key {
     /// Name among the columns, and in the state.
-    name: String,
+    pub(super) name: String,
     /// The expression over the input: of a window, its time.
-    expr: Expr,
+    pub(super) expr: Expr,
     window: Option<Window>,
     /// The key's type in the plan.
     data_type: DataType,
@@ -44,8 +44,8 @@ struct Window {
 }
 
 /// Columns that the aggregate reads, each expression once.
-struct Columns {
-    exprs: Vec<(String, Expr)>,
+pub(super) struct Columns {
+    pub(super) exprs: Vec<(String, Expr)>,
 }
 
 impl Columns {
@@ -62,6 +62,9 @@ impl Columns {
 
 impl Planner<'_> {
     pub(super) fn aggregate(&mut self, node: &Aggregate) -> Result<Stream> {
+        if super::session::has_session(node) {
+            return self.sessions(node);
+        }
         let changing = self.changes.in_output_of(&node.input);
         let input = self.node(&node.input)?;
         let id = self.id("aggregate");
@@ -105,7 +108,7 @@ impl Planner<'_> {
     }
 
     /// The columns of the aggregate.
-    fn prepare(
+    pub(super) fn prepare(
         &mut self,
         id: &str,
         input: Stream,
@@ -149,7 +152,7 @@ impl Planner<'_> {
     }
 
     /// The calls over the prepared columns.
-    fn calls(
+    pub(super) fn calls(
         &self,
         calls: &[Call],
         positions: &[Positions],
@@ -202,7 +205,7 @@ impl Planner<'_> {
     }
 
     /// Columns as the plan has them.
-    fn output(
+    pub(super) fn output(
         &mut self,
         id: &str,
         stream: Stream,
@@ -245,13 +248,13 @@ impl Planner<'_> {
 }
 
 /// An aggregate function of the plan.
-struct Call {
+pub(super) struct Call {
     id: String,
     function: AggregateFunction,
 }
 
 /// Where a call finds what it reads.
-struct Positions {
+pub(super) struct Positions {
     arguments: Vec<Argument>,
     order: Vec<Argument>,
     filter: Option<usize>,
@@ -264,7 +267,7 @@ enum Argument {
 }
 
 /// The different calls of an aggregation.
-fn calls(node: &Aggregate) -> Result<Vec<Call>> {
+pub(super) fn calls(node: &Aggregate) -> Result<Vec<Call>> {
     let mut calls: Vec<Call> = Vec::new();
     for expr in &node.aggr_expr {
         let id = call_id(expr)?;
@@ -281,7 +284,7 @@ fn calls(node: &Aggregate) -> Result<Vec<Call>> {
     Ok(calls)
 }
 
-fn positions(calls: &[Call], columns: &mut Columns) -> Vec<Positions> {
+pub(super) fn positions(calls: &[Call], columns: &mut Columns) -> Vec<Positions> {
     let mut argument = |expr: &Expr| {
         if expr.any_column_refs() || expr.is_volatile() {
             Argument::Column(columns.of(expr))
@@ -334,7 +337,7 @@ fn plain(expr: &Expr) -> Result<Expr> {
     Ok(bare.map_err(plan_error)?.data)
 }
 
-fn keys(node: &Aggregate) -> Result<Vec<Key>> {
+pub(super) fn keys(node: &Aggregate) -> Result<Vec<Key>> {
     let mut keys: Vec<Key> = Vec::new();
     for expr in &node.group_expr {
         let key = key(expr, node)?;
@@ -368,9 +371,14 @@ fn key(expr: &Expr, node: &Aggregate) -> Result<Key> {
             data_type,
             timed,
         }),
-        Some(WindowSpec::Session { .. }) => Err(WeirError::internal(
-            "a session window went to the aggregation of fixed ones",
-        )),
+        // The aggregation over sessions makes the window itself.
+        Some(WindowSpec::Session { time, .. }) => Ok(Key {
+            name,
+            expr: time,
+            window: None,
+            data_type,
+            timed,
+        }),
         None => Ok(Key {
             name,
             expr: normalized(expr.clone().unalias(), &data_type),

@@ -20,6 +20,7 @@ mod nodes;
 mod project;
 mod prune;
 mod repartition;
+mod session;
 mod sort;
 mod source;
 #[cfg(test)]

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use weir_runtime::{QueryConfig, Result, WatermarkPolicy, WatermarkSettings, WeirError};
+use weir_runtime::{
+    Compression, QueryConfig, Result, StateSettings, WatermarkPolicy, WatermarkSettings, WeirError,
+};
 
 /// Zone in which local times are read and shown.
 pub(crate) const TIME_ZONE: &str = "spark.sql.session.timeZone";
@@ -12,6 +14,14 @@ pub(crate) const TIME_ZONE: &str = "spark.sql.session.timeZone";
 pub(crate) const CHECKPOINT: &str = "spark.sql.streaming.checkpointLocation";
 /// Whether epochs without new rows run when the watermark has moved.
 const NO_DATA_EPOCHS: &str = "spark.sql.streaming.noDataMicroBatches.enabled";
+/// Memory for the state of a query.
+const STATE_MEMORY: &str = "weir.state.memoryBudget";
+/// Directory for state that does not fit in memory.
+const STATE_DIR: &str = "weir.state.localDir";
+/// How state files of a checkpoint are compressed.
+const STATE_COMPRESSION: &str = "spark.sql.streaming.stateStore.compression.codec";
+/// Files of changes before one that holds everything.
+const STATE_CHAIN: &str = "spark.sql.streaming.stateStore.minDeltasForSnapshot";
 /// Silence after which a stream no longer holds the watermark back.
 const IDLE_TIMEOUT: &str = "weir.watermark.idleTimeout";
 /// How far ahead of processing time an event time may lie and still move the watermark.
@@ -92,6 +102,30 @@ const SETTINGS: &[Setting] = &[
         default: Some("true"),
         allowed: "true",
         valid: |text| flag(text) == Some(true),
+    },
+    Setting {
+        key: STATE_MEMORY,
+        default: Some("1g"),
+        allowed: "a size such as 512m or 2g",
+        valid: |text| size(text).is_some(),
+    },
+    Setting {
+        key: STATE_DIR,
+        default: None,
+        allowed: "a directory",
+        valid: |text| !text.trim().is_empty(),
+    },
+    Setting {
+        key: STATE_COMPRESSION,
+        default: Some("lz4"),
+        allowed: "lz4, none",
+        valid: |text| compression(text).is_some(),
+    },
+    Setting {
+        key: STATE_CHAIN,
+        default: Some("32"),
+        allowed: "a number from 1",
+        valid: is_positive,
     },
     Setting {
         key: IDLE_TIMEOUT,
@@ -210,6 +244,7 @@ impl Conf {
                 .unwrap_or(defaults.recent_progress),
             watermark: self.watermark(&text("multipleWatermarkPolicy")),
             no_data_epochs: self.is_on(NO_DATA_EPOCHS),
+            state: self.state(),
             frozen: BTreeMap::from([(TIME_ZONE.to_owned(), zone)]),
             ..defaults
         }
@@ -217,6 +252,22 @@ impl Conf {
 }
 
 impl Conf {
+    fn state(&self) -> StateSettings {
+        let defaults = StateSettings::default();
+        let of = |key: &str| self.get(key);
+        let chain = of(STATE_CHAIN).and_then(|text| text.trim().parse().ok());
+        StateSettings {
+            memory_budget: of(STATE_MEMORY)
+                .and_then(|text| size(&text))
+                .unwrap_or(defaults.memory_budget),
+            max_chain: chain.unwrap_or(defaults.max_chain),
+            compression: of(STATE_COMPRESSION)
+                .and_then(|text| compression(&text))
+                .unwrap_or(defaults.compression),
+            local_dir: of(STATE_DIR).map(Into::into),
+        }
+    }
+
     fn watermark(&self, merging: &str) -> WatermarkSettings {
         let duration = |key: &str| self.get(key).as_deref().and_then(time);
         WatermarkSettings {
@@ -266,6 +317,32 @@ fn policy(text: &str) -> Option<WatermarkPolicy> {
         "max" => Some(WatermarkPolicy::Max),
         _ => None,
     }
+}
+
+fn compression(text: &str) -> Option<Compression> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "lz4" => Some(Compression::Lz4),
+        "none" => Some(Compression::None),
+        _ => None,
+    }
+}
+
+/// Spark's size text: a whole number of bytes, or one with a unit (`k`, `m`, `g`, `t`, each also with a `b` after it).
+fn size(text: &str) -> Option<usize> {
+    let text = text.trim().to_ascii_lowercase();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let number: usize = text[..digits].parse().ok()?;
+    let shift = match text[digits..].trim() {
+        "" | "b" => 0,
+        "k" | "kb" => 10,
+        "m" | "mb" => 20,
+        "g" | "gb" => 30,
+        "t" | "tb" => 40,
+        _ => return None,
+    };
+    number.checked_mul(1 << shift)
 }
 
 /// Spark's time text: a whole number of milliseconds, or one with a unit (`us`, `ms`, `s`, `m`, `min`, `h`, `d`).
@@ -318,6 +395,33 @@ mod tests {
         }
         conf.set("spark.executor.memory", "2g").expect("kept");
         assert_eq!(conf.get("spark.executor.memory").as_deref(), Some("2g"));
+    }
+
+    #[test]
+    fn settings_of_state_and_watermark_reach_the_query() {
+        let conf = Conf::default();
+        assert_eq!(conf.query_config().state, StateSettings::default());
+        assert_eq!(conf.query_config().watermark, WatermarkSettings::default());
+        for (key, value) in [
+            (STATE_MEMORY, "64m"),
+            (STATE_COMPRESSION, "none"),
+            (IDLE_TIMEOUT, "30s"),
+            (MAX_FUTURE_SKEW, "1h"),
+            (PER_SPLIT, "true"),
+            (NO_DATA_EPOCHS, "false"),
+        ] {
+            conf.set(key, value).expect("allowed");
+        }
+        let config = conf.query_config();
+        assert_eq!(config.state.memory_budget, 64 << 20);
+        assert_eq!(config.state.compression, Compression::None);
+        assert_eq!(config.watermark.idle_timeout, Some(Duration::from_secs(30)));
+        assert_eq!(
+            config.watermark.max_future_skew,
+            Some(Duration::from_secs(3600))
+        );
+        assert!(config.watermark.per_split && !config.no_data_epochs);
+        assert!(conf.set(STATE_MEMORY, "much").is_err());
     }
 
     #[test]

@@ -71,14 +71,14 @@ pub fn aggregate(aggregation: Aggregation) -> Result<OperatorSpec> {
     let keys: Fields = aggregation.keys.iter().cloned().collect();
     let output = output(&keys, &calls);
     let (table, detail) = (table(&aggregation, &keys, &calls), detail(&keys, &calls));
-    let (key_text, made) = (fields_text(&keys), Arc::clone(&output));
+    let (call_text, made) = (calls_text(&calls.list), Arc::clone(&output));
     let spec = OperatorSpec::new("aggregate", move |_| {
         Aggregator::new(&aggregation, Arc::clone(&calls), Arc::clone(&made))
     })
     .with_schema(output)
     .with_detail(detail)
     .with_param("keys", columns_text(&keys))
-    .with_param("aggregates", calls_text(&calls.list))
+    .with_param("aggregates", call_text)
     .with_param("mode", mode.to_string())
     .with_tables(vec![table])
     .with_state_name("stateStoreSave")

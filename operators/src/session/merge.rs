@@ -89,12 +89,6 @@ impl<'a> Union<'a> {
         Ok(union)
     }
 
-    /// What the key of a slot has now.
-    pub(super) fn finals(&self, slot: usize) -> &[Final] {
-        let from = if slot == 0 { 0 } else { self.bounds[slot - 1] };
-        &self.finals[from as usize..self.bounds[slot] as usize]
-    }
-
     fn slot(&mut self, fragments: &Fragments, own: &[u32], stored: &'a [u8]) -> Result<()> {
         let mut own = own.iter().copied().peekable();
         let mut stored = sessions(stored).enumerate().peekable();

@@ -140,7 +140,7 @@ impl Sessionizer {
             .collect();
         let total = fragments.len();
         self.accumulators
-            .update(&self.calls, &ranges.batch, &groups, total)
+            .update(&self.calls, false, &ranges.batch, &groups, total)
     }
 
     /// Unites the epoch's fragments with the stored sessions and writes the lists.

@@ -64,7 +64,11 @@ pub(super) fn replay(
             .map(|place| (place.batch, place.row))
             .collect();
         let batch = interleave_record_batch(&batches, &rows)?;
-        accumulators.update(calls, &batch, groups, fragments.len())?;
+        // Fragments are numbered as their rows come.
+        let known = groups.last().map_or(0, |last| last + 1);
+        for ordered in [false, true] {
+            accumulators.update(calls, ordered, &batch, groups, known)?;
+        }
     }
     Ok(fragments)
 }

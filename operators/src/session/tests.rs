@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMicrosecondArray,
+    ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMicrosecondArray,
 };
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
 use datafusion::functions_aggregate::{array_agg::array_agg_udaf, count::count_udaf, sum::sum_udaf};

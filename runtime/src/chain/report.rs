@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_state::TableStats;
+use weir_state::StateStats;
 
 use super::Link;
 use crate::operator::OperatorCounts;
@@ -18,7 +18,7 @@ pub(super) struct Reported {
 #[derive(Debug, Clone)]
 pub(crate) struct StateReport {
     pub(crate) uid: String,
-    pub(crate) stats: TableStats,
+    pub(crate) stats: StateStats,
     /// Input rows dropped as late.
     pub(crate) late: u64,
     /// Input rows dropped as duplicates.
@@ -28,11 +28,18 @@ pub(crate) struct StateReport {
     /// Time spent on removals, as far as the operator tells it apart.
     pub(crate) removal: Duration,
     pub(crate) commit: Duration,
+    /// Bytes the commit wrote into the checkpoint.
+    pub(crate) written_bytes: u64,
 }
 
 impl Link {
     /// The report of the epoch that just became durable in `commit`; `stats` are those before.
-    pub(crate) fn report(&mut self, stats: TableStats, commit: Duration) -> StateReport {
+    pub(crate) fn report(
+        &mut self,
+        stats: StateStats,
+        commit: Duration,
+        written_bytes: u64,
+    ) -> StateReport {
         let metrics = &self.context.metrics;
         metrics.set_state(&stats);
         let (counts, removal) = (metrics.snapshot(), metrics.removal_time());
@@ -47,6 +54,7 @@ impl Link {
             update: busy.saturating_sub(removal),
             removal,
             commit,
+            written_bytes,
         }
     }
 }

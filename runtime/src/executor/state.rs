@@ -26,7 +26,16 @@ fn state_operator(slot: &StatefulSlot, reports: &[&StateReport]) -> StateOperato
         let total: Duration = own().map(|report| of(report)).sum();
         u64::try_from(total.as_millis()).unwrap_or(u64::MAX)
     };
-    let mut custom_metrics = BTreeMap::new();
+    let mut custom_metrics = BTreeMap::from([
+        (
+            "checkpointBytesWritten".to_owned(),
+            sum(|report| report.written_bytes),
+        ),
+        (
+            "localFilesBytes".to_owned(),
+            sum(|report| report.stats.files_bytes),
+        ),
+    ]);
     if slot.name.starts_with("dedupe") {
         custom_metrics.insert(
             "numDroppedDuplicateRows".to_owned(),
@@ -51,25 +60,26 @@ fn state_operator(slot: &StatefulSlot, reports: &[&StateReport]) -> StateOperato
 
 #[cfg(test)]
 mod tests {
-    use weir_state::TableStats;
+    use weir_state::StateStats;
 
     use super::*;
 
     fn report(uid: &str, rows: u64) -> StateReport {
         StateReport {
             uid: uid.to_owned(),
-            stats: TableStats {
+            stats: StateStats {
                 rows,
                 updated: 2,
                 removed: 1,
                 memory_bytes: 10,
-                ..TableStats::default()
+                ..StateStats::default()
             },
             late: 3,
             duplicate: 4,
             update: Duration::from_micros(700),
             removal: Duration::from_millis(1),
             commit: Duration::from_millis(5),
+            written_bytes: 7,
         }
     }
 
@@ -97,6 +107,7 @@ mod tests {
         );
         assert_eq!(progress.num_rows_dropped_by_watermark, 6);
         assert_eq!(progress.custom_metrics["numDroppedDuplicateRows"], 8);
+        assert_eq!(progress.custom_metrics["checkpointBytesWritten"], 14);
         assert_eq!(
             (
                 progress.num_shuffle_partitions,

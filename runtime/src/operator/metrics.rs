@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use weir_state::TableStats;
+use weir_state::StateStats;
 
 /// Counters of one operator subtask, so that rows in = rows used + late + duplicate + bad + filtered (invariant E9).
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ impl OperatorMetrics {
         Duration::from_nanos(self.removal_ns.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn set_state(&self, stats: &TableStats) {
+    pub(crate) fn set_state(&self, stats: &StateStats) {
         self.state_rows.store(stats.rows, Ordering::Relaxed);
         self.state_bytes
             .store(stats.memory_bytes, Ordering::Relaxed);

@@ -136,7 +136,7 @@ impl OperatorSpec {
         &self.kind
     }
 
-    /// State tables of each subtask, in the order in which [`Operator::open`](crate::Operator::open) gets them.
+    /// State tables of each subtask, in the order in which [`Operator::open`] gets them.
     pub fn tables(&self) -> &[TableSpec] {
         &self.tables
     }

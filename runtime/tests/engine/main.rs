@@ -4,6 +4,9 @@ mod crash;
 mod embed;
 mod lifecycle;
 mod parts;
+mod state;
+mod stateful;
+mod watermark;
 
 use std::sync::Arc;
 

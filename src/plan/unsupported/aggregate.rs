@@ -44,11 +44,6 @@ fn groups_by_event_time(node: &LogicalPlan) -> bool {
     }
 }
 
-fn session_of(aggregate: &Aggregate) -> bool {
-    let is_session = |expr: &Expr| matches!(WindowSpec::of(expr), Some(WindowSpec::Session { .. }));
-    aggregate.group_expr.iter().any(is_session)
-}
-
 /// Rules of one aggregation, whatever the output mode.
 fn aggregate(node: &Aggregate, problems: &mut Problems) {
     let marked = node
@@ -115,7 +110,7 @@ fn stacked(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problems) {
 
 /// True if an aggregation can follow how the results below it change: they reach it row by row.
 fn is_changelog(upper: &Aggregate) -> bool {
-    !session_of(upper)
+    !has_session(upper)
         && !matches!(upper.group_expr.as_slice(), [Expr::GroupingSet(_)])
         && reaches(&upper.input)
 }

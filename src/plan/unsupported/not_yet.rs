@@ -4,7 +4,6 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
 
 use super::Problems;
-use crate::functions::windows::WindowSpec;
 use crate::plan::leaf::is_streaming;
 
 const NOT_YET: &str = "NOT_YET_SUPPORTED";
@@ -33,10 +32,6 @@ fn aggregation(node: &Aggregate) -> Option<&'static str> {
     let grouping_set = |expr: &Expr| matches!(expr, Expr::GroupingSet(_));
     if node.group_expr.iter().any(grouping_set) {
         return Some("grouping by several sets of keys");
-    }
-    let session = |expr: &Expr| matches!(WindowSpec::of(expr), Some(WindowSpec::Session { .. }));
-    if node.group_expr.iter().any(session) {
-        return Some("a session window");
     }
     None
 }
