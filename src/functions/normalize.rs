@@ -29,7 +29,8 @@ fn has_floats(data_type: &DataType) -> bool {
     }
 }
 
-fn normal(array: &ArrayRef) -> Result<ArrayRef> {
+/// The array with equal numbers in equal bits.
+pub(crate) fn normal(array: &ArrayRef) -> Result<ArrayRef> {
     if !has_floats(array.data_type()) {
         return Ok(Arc::clone(array));
     }

@@ -84,6 +84,13 @@ impl WindowSpec {
         })
     }
 
+    /// The struct whose field `start` or `end` is taken, if `expr` is such an access.
+    pub fn bound_of(expr: &Expr) -> Option<&Expr> {
+        let (kernel, args) = Kernel::of(expr, "__field")?;
+        let field = kernel.params().split(' ').nth(1)?;
+        ["start", "end"].contains(&field).then_some(&args[0])
+    }
+
     /// The window struct that `window_time(…)` was asked about, if `expr` is such a call.
     pub fn window_time_of(expr: &Expr) -> Option<Expr> {
         let bare = expr.clone().unalias();

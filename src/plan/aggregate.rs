@@ -13,7 +13,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use weir_operators::{
     AggregateCall, AggregateInput, Aggregation, Expression, Lateness, TimeKey, WindowAssign,
-    aggregate, assign_windows, project,
+    aggregate, assign_windows, changelog_aggregate, project,
 };
 use weir_runtime::{OutputMode, Partitioning, Result, Stream, WeirError};
 
@@ -65,6 +65,7 @@ impl Planner<'_> {
         if super::session::has_session(node) {
             return self.sessions(node);
         }
+        let changing = self.changes.in_output_of(&node.input);
         let input = self.node(&node.input)?;
         let id = self.id("aggregate");
         let keys = keys(node)?;
@@ -85,14 +86,17 @@ impl Planner<'_> {
             calls: self.calls(&calls, &positions, &schema)?,
             input: AggregateInput::Rows,
             mode: self.mode,
-            emit_before: false,
+            emit_before: self.changes.tells_before(node),
             errors: data_error,
         };
         let exchange = match keys.as_slice() {
             [] => Partitioning::Single,
             keys => Partitioning::Hash(keys.iter().map(|key| key.name.clone()).collect()),
         };
-        let mut spec = aggregate(aggregation)?;
+        let mut spec = match changing {
+            true => changelog_aggregate(aggregation, &schema)?,
+            false => aggregate(aggregation)?,
+        };
         if let Some(window) = keys.iter().find_map(|key| key.window) {
             let text = format!("{} {} {}", window.size, window.slide, window.start);
             spec = spec.with_param("window", text);

@@ -49,7 +49,7 @@ impl Planner<'_> {
             gap_text: constant.map_or_else(|| gap.to_string(), |micros| format!("{micros} us")),
             window: (keys[place].name.clone(), place),
             mode: self.mode,
-            emit_before: false,
+            emit_before: self.changes.tells_before(node),
             errors: data_error,
         })?;
         let exchange = match names.as_slice() {

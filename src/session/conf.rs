@@ -104,12 +104,6 @@ const SETTINGS: &[Setting] = &[
         valid: |text| flag(text) == Some(true),
     },
     Setting {
-        key: DUPLICATES_RETENTION,
-        default: None,
-        allowed: "an interval such as 1 hour, not negative",
-        valid: |text| retention_ms(text).is_some(),
-    },
-    Setting {
         key: STATE_MEMORY,
         default: Some("1g"),
         allowed: "a size such as 512m or 2g",
@@ -150,6 +144,12 @@ const SETTINGS: &[Setting] = &[
         default: Some("false"),
         allowed: "true, false",
         valid: is_flag,
+    },
+    Setting {
+        key: DUPLICATES_RETENTION,
+        default: None,
+        allowed: "an interval such as 1 hour, not negative",
+        valid: |text| retention_ms(text).is_some(),
     },
     Setting {
         key: PROGRESS_BAR,

@@ -1,11 +1,11 @@
 //! Aggregates under Spark's names as aggregates that the libraries have.
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    NullTreatment, ObjectName, Value,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, NullTreatment,
+    ObjectName, Value,
 };
 
-use super::hooks::{call, hook, string, take};
+use super::hooks::{hook, take};
 
 /// Spark's name and the library's.
 const RENAMED: &[(&str, &str)] = &[
@@ -21,15 +21,18 @@ const RENAMED: &[(&str, &str)] = &[
     ("variance", "var_samp"),
     ("listagg", "string_agg"),
     ("count_if", "count"),
-    ("max_by", "max"),
-    ("min_by", "min"),
-    ("percentile_approx", "approx_percentile_cont"),
-    ("approx_percentile", "approx_percentile_cont"),
+    ("approx_percentile", "percentile_approx"),
 ];
+
+/// Window functions whose results Spark has as INT.
+const NUMBERS: &[&str] = &["row_number", "rank", "dense_rank", "ntile"];
 
 /// Renames an aggregate in place; gives the expression around it if the renamed call alone does not say it.
 pub(super) fn aggregate(f: &mut Function) -> Option<Expr> {
     let name = f.name.to_string().to_lowercase();
+    if f.over.is_some() && NUMBERS.contains(&name.as_str()) {
+        return Some(hook("cast:INT", [Expr::Function(f.clone())]));
+    }
     if name == "regr_count" {
         return Some(hook("cast:BIGINT", [Expr::Function(f.clone())]));
     }
@@ -56,10 +59,6 @@ pub(super) fn aggregate(f: &mut Function) -> Option<Expr> {
                 [take(test), Expr::Value(Value::Boolean(true).into())],
             )
         }
-        ("max_by" | "min_by", [value, by]) => {
-            let (value, by) = (take(value), take(by));
-            return Some(extreme_by(f.clone(), value, by));
-        }
         _ => {}
     }
     None
@@ -74,25 +73,4 @@ fn expr_of(arg: &mut FunctionArg) -> Option<&mut Expr> {
 
 fn is_true(e: &Expr) -> bool {
     matches!(e, Expr::Value(v) if v.value == Value::Boolean(true))
-}
-
-/// `max_by(v, k)` is the field `v` of the largest struct of `k` and `v`, over rows whose `k` is not NULL.
-fn extreme_by(mut f: Function, value: Expr, by: Expr) -> Expr {
-    let known = Expr::IsNotNull(Box::new(by.clone()));
-    f.filter = Some(Box::new(match f.filter.take() {
-        Some(filter) => Expr::BinaryOp {
-            left: filter,
-            op: datafusion::sql::sqlparser::ast::BinaryOperator::And,
-            right: Box::new(known),
-        },
-        None => known,
-    }));
-    if let FunctionArguments::List(list) = &mut f.args {
-        let pair = call("named_struct", [string("k"), by, string("v"), value]);
-        list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(pair))];
-    }
-    Expr::CompoundFieldAccess {
-        root: Box::new(Expr::Function(f)),
-        access_chain: vec![AccessExpr::Dot(string("v"))],
-    }
 }

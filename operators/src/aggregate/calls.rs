@@ -107,11 +107,7 @@ impl Calls {
         let mut accumulators = Accumulators::new(self)?;
         let all: Vec<usize> = (0..groups).collect();
         accumulators.merge(self, states, &all, groups)?;
-        let results = accumulators
-            .0
-            .iter_mut()
-            .map(|accumulator| accumulator.evaluate(EmitTo::All).map_err(self.errors));
-        results.collect()
+        accumulators.evaluate(self)
     }
 }
 
@@ -166,6 +162,15 @@ impl Accumulators {
                 .map_err(calls.errors)?;
         }
         Ok(())
+    }
+
+    /// The results of all groups; the accumulators are empty afterwards.
+    pub(crate) fn evaluate(&mut self, calls: &Calls) -> Result<Vec<ArrayRef>> {
+        let results = self
+            .0
+            .iter_mut()
+            .map(|accumulator| accumulator.evaluate(EmitTo::All).map_err(calls.errors));
+        results.collect()
     }
 
     /// The states of all `total` groups; the accumulators are empty afterwards.

@@ -21,9 +21,10 @@ use weir_state::{TableKind, TableSpec};
 pub use calls::AggregateCall;
 pub(crate) use calls::{Accumulators, Calls};
 pub use time::TimeKey;
+pub(crate) use time::bound;
 
 use crate::expression::ErrorMap;
-use crate::row_codec::fields_text;
+use crate::row_codec::{columns_text, fields_text};
 use operator::Aggregator;
 
 /// What the rows of the input are.
@@ -70,13 +71,14 @@ pub fn aggregate(aggregation: Aggregation) -> Result<OperatorSpec> {
     let keys: Fields = aggregation.keys.iter().cloned().collect();
     let output = output(&keys, &calls);
     let (table, detail) = (table(&aggregation, &keys, &calls), detail(&keys, &calls));
-    let (key_text, made) = (fields_text(&keys), Arc::clone(&output));
+    let (call_text, made) = (calls_text(&calls.list), Arc::clone(&output));
     let spec = OperatorSpec::new("aggregate", move |_| {
         Aggregator::new(&aggregation, Arc::clone(&calls), Arc::clone(&made))
     })
     .with_schema(output)
     .with_detail(detail)
-    .with_param("keys", key_text)
+    .with_param("keys", columns_text(&keys))
+    .with_param("aggregates", call_text)
     .with_param("mode", mode.to_string())
     .with_tables(vec![table])
     .with_state_name("stateStoreSave")
@@ -85,6 +87,12 @@ pub fn aggregate(aggregation: Aggregation) -> Result<OperatorSpec> {
         OutputMode::Complete => spec,
         _ => spec.with_watermark_epochs(),
     })
+}
+
+/// The aggregates as a person reads them.
+pub(crate) fn calls_text(calls: &[AggregateCall]) -> String {
+    let ids: Vec<&str> = calls.iter().map(|call| call.id.as_str()).collect();
+    ids.join(", ")
 }
 
 fn changelog(mode: OutputMode) -> ChangelogMode {

@@ -8,7 +8,8 @@ use super::{MODE, OPERATION, Problems, aggregations, subtree};
 use crate::functions::windows::WindowSpec;
 use crate::plan::event_time::{carries, marks};
 use crate::plan::leaf::is_streaming;
-use crate::plan::nodes::DeduplicateNode;
+use crate::plan::nodes::{DeduplicateNode, WatermarkNode};
+use crate::sql::Generate;
 
 /// Checks the aggregations of a plan.
 pub(super) fn check(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problems) {
@@ -24,7 +25,7 @@ pub(super) fn check(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problem
         _ => {}
     }
     if mode != OutputMode::Append {
-        stacked(plan, problems);
+        stacked(plan, mode, problems);
     }
     for node in found {
         if let LogicalPlan::Aggregate(aggregate) = node {
@@ -56,23 +57,7 @@ fn aggregate(node: &Aggregate, problems: &mut Problems) {
             "more than one event-time column goes into an aggregation: group by one of them",
         );
     }
-    distinct(node, problems);
     windows(node, problems);
-}
-
-fn distinct(node: &Aggregate, problems: &mut Problems) {
-    for expr in &node.aggr_expr {
-        // The visitor returns no errors.
-        let _visited = expr.apply(|expr| {
-            if let Expr::AggregateFunction(call) = expr
-                && call.params.distinct
-            {
-                let text = format!("distinct aggregates ({expr}) are not supported on streams: use approx_count_distinct");
-                problems.add(OPERATION, text);
-            }
-            Ok(TreeNodeRecursion::Continue)
-        });
-    }
 }
 
 fn windows(node: &Aggregate, problems: &mut Problems) {
@@ -93,10 +78,14 @@ fn windows(node: &Aggregate, problems: &mut Problems) {
     }
 }
 
-/// Outside append a result of an aggregation still changes, so nothing with state may stand above it.
-fn stacked(plan: &LogicalPlan, problems: &mut Problems) {
+/// Outside append a result of an aggregation still changes. In update mode aggregations above it take old results back; nothing
+/// else with state may stand above it.
+fn stacked(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problems) {
     for node in subtree(plan) {
         let what = match node {
+            LogicalPlan::Aggregate(upper) if mode == OutputMode::Update && is_changelog(upper) => {
+                continue;
+            }
             LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) => "an aggregation",
             LogicalPlan::Join(join) if is_streaming(&join.left) && is_streaming(&join.right) => {
                 "a join of streams"
@@ -116,6 +105,30 @@ fn stacked(plan: &LogicalPlan, problems: &mut Problems) {
                 format!("{what} above an aggregation of a stream needs output mode append"),
             );
         }
+    }
+}
+
+/// True if an aggregation can follow how the results below it change: they reach it row by row.
+fn is_changelog(upper: &Aggregate) -> bool {
+    !has_session(upper)
+        && !matches!(upper.group_expr.as_slice(), [Expr::GroupingSet(_)])
+        && reaches(&upper.input)
+}
+
+/// True if every aggregation of `plan` is reached through steps that pass changes on.
+fn reaches(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) => true,
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Union(_)
+        | LogicalPlan::Repartition(_)
+        | LogicalPlan::Window(_) => plan.inputs().into_iter().all(reaches),
+        other if WatermarkNode::of(other).is_some() || Generate::of(other).is_some() => {
+            other.inputs().into_iter().all(reaches)
+        }
+        other => aggregations(other).is_empty(),
     }
 }
 

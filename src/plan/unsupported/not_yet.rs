@@ -18,8 +18,6 @@ pub(super) fn check(node: &LogicalPlan, problems: &mut Problems) {
             Some(what) => what,
             None => return,
         },
-        LogicalPlan::Sort(_) => "sorting",
-        LogicalPlan::Window(_) => "a window function",
         LogicalPlan::Join(join) if is_streaming(&join.left) && is_streaming(&join.right) => {
             "a join of two streams"
         }

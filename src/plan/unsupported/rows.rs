@@ -24,16 +24,15 @@ pub(super) fn check(
     }
     match node {
         LogicalPlan::Sort(_) if mode != OutputMode::Complete || aggregations(node).is_empty() => {
-            problems.add(OPERATION, "sorting a stream needs output mode complete and an aggregation below it");
+            problems.add(
+                OPERATION,
+                "sorting a stream needs output mode complete and an aggregation below it",
+            );
         }
         LogicalPlan::Limit(limit) => self::limit(limit, mode, problems),
         LogicalPlan::Distinct(Distinct::On(_)) => problems.add(
             OPERATION,
             "DISTINCT ON is not supported on streams: use drop_duplicates",
-        ),
-        LogicalPlan::Window(_) => problems.add(
-            "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING",
-            "window functions (OVER) are not supported on streams: group by a time window, window(...)",
         ),
         LogicalPlan::Union(union) if union.inputs.iter().any(|input| !is_streaming(input)) => {
             problems.add(OPERATION, "a union of a stream and a bounded table is not supported: all inputs must be streams");
