@@ -8,7 +8,7 @@ use weir::connectors::memory::MemoryStream;
 use weir::prelude::*;
 
 use crate::usage::now;
-use crate::{Arguments, fresh};
+use crate::{Arguments, columns, fresh};
 
 /// What the one-row epochs do.
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
 
 /// Seconds from one row to its commit, sorted.
 async fn times(arguments: &Arguments, kind: Kind, checkpoint: &str) -> Result<Vec<f64>> {
-    let stream = MemoryStream::new(weir::types::parse_schema("v BIGINT, ts TIMESTAMP")?);
+    let stream = MemoryStream::new(columns("v BIGINT, ts TIMESTAMP")?);
     let session = Session::builder().parallelism(1).build()?;
     let (sender, mut committed) = tokio::sync::mpsc::unbounded_channel();
     session.streams().add_listener(move |event: &QueryEvent| {

@@ -111,6 +111,11 @@ fn rows_of(data: &Path) -> Result<u64> {
         .ok_or_else(|| WeirError::config("manifest.json has no bids.rows"))
 }
 
+/// Columns by their DDL text.
+fn columns(text: &str) -> Result<arrow::datatypes::SchemaRef> {
+    weir::types::parse_schema(text).map_err(|error| WeirError::config(error.to_string()))
+}
+
 /// Name of the setting that bounds the memory of state.
 pub(crate) const STATE_MEMORY: &str = "weir.state.memoryBudget";
 

@@ -10,7 +10,7 @@ use weir::connectors::memory::MemoryStream;
 use weir::prelude::*;
 
 use crate::usage::{now, peak_rss, rss, size};
-use crate::{Arguments, STATE_MEMORY, fresh};
+use crate::{Arguments, STATE_MEMORY, columns, fresh};
 
 const KEYS_PER_EPOCH: u64 = 250_000;
 /// Keys touched in each epoch after the state is full, and the number of such epochs.
@@ -31,7 +31,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
             .parallelism(arguments.threads)
             .config(STATE_MEMORY, arguments.budget.as_deref().unwrap_or("64MB"))
             .build()?;
-        let stream = MemoryStream::new(weir::types::parse_schema("v BIGINT")?);
+        let stream = MemoryStream::new(columns("v BIGINT")?);
         session
             .read_stream()
             .source(stream.source())?

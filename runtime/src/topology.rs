@@ -418,8 +418,9 @@ impl Topology {
                 && spec.event_time
             {
                 let params = spec.params.iter();
-                let params: Vec<String> =
-                    params.map(|(name, value)| format!("{name} {value}")).collect();
+                let params: Vec<String> = params
+                    .map(|(name, value)| format!("{name} {value}"))
+                    .collect();
                 found.insert(params.join(", "));
             }
             self.watermarks(input.node, found);

@@ -54,7 +54,11 @@ impl Target {
             target.kinds.push(change.1.clone());
             let key = match changes.key_columns.as_slice() {
                 [] => row.to_vec(),
-                keys => row.iter().filter(|(name, _)| keys.contains(name)).cloned().collect(),
+                keys => row
+                    .iter()
+                    .filter(|(name, _)| keys.contains(name))
+                    .cloned()
+                    .collect(),
             };
             match change.1.as_str() {
                 "insert" | "update_postimage" => {
@@ -65,7 +69,10 @@ impl Target {
                     target.rows.insert(text(&key), text(row));
                 }
                 "delete" => {
-                    target.rows.remove(&text(&key)).expect("a row that was there");
+                    target
+                        .rows
+                        .remove(&text(&key))
+                        .expect("a row that was there");
                 }
                 other => panic!("{other} is not told to sinks"),
             }
@@ -123,7 +130,11 @@ async fn follow(sql: &str, epochs: &[&[(&str, i64)]]) -> Target {
         query.process_all_available().await.unwrap();
         all.extend(*rows);
         let expected = expected(&bounded, sql, &all).await;
-        assert_eq!(target.lock().unwrap().sorted(), expected, "{sql} after {all:?}");
+        assert_eq!(
+            target.lock().unwrap().sorted(),
+            expected,
+            "{sql} after {all:?}"
+        );
     }
     query.stop().await;
     std::mem::take(&mut *target.lock().unwrap())
@@ -149,7 +160,8 @@ const EPOCHS: &[&[(&str, i64)]] = &[
 
 #[tokio::test]
 async fn counts_of_counts_follow_as_keys_move_between_groups() {
-    let sql = "SELECT n, count(*) AS keys FROM (SELECT k, count(*) AS n FROM t GROUP BY k) GROUP BY n";
+    let sql =
+        "SELECT n, count(*) AS keys FROM (SELECT k, count(*) AS n FROM t GROUP BY k) GROUP BY n";
     let target = follow(sql, EPOCHS).await;
     assert_eq!(target.keys, ["n"]);
     assert!(target.kinds.iter().any(|kind| kind == "delete"));
@@ -177,7 +189,11 @@ async fn three_levels_of_aggregation_follow() {
 
 #[tokio::test]
 async fn distinct_results_follow() {
-    let target = follow("SELECT DISTINCT n FROM (SELECT k, count(*) AS n FROM t GROUP BY k)", EPOCHS).await;
+    let target = follow(
+        "SELECT DISTINCT n FROM (SELECT k, count(*) AS n FROM t GROUP BY k)",
+        EPOCHS,
+    )
+    .await;
     assert_eq!(target.keys, ["n"]);
 }
 
@@ -193,7 +209,12 @@ async fn first_rows_without_their_number_come_and_go() {
     let sql = "SELECT k, v FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY v DESC) AS rn FROM t) WHERE rn < 3";
     let target = follow(sql, EPOCHS).await;
     assert!(target.keys.is_empty());
-    assert!(target.kinds.iter().all(|kind| kind == "insert" || kind == "delete"));
+    assert!(
+        target
+            .kinds
+            .iter()
+            .all(|kind| kind == "insert" || kind == "delete")
+    );
 }
 
 #[tokio::test]
@@ -228,7 +249,13 @@ async fn first_rows_of_a_computed_partition_follow() {
         .unwrap();
     crate::support::add(&stream, &[1, 2, 3, 4, 5, 6, 7]);
     query.process_all_available().await.unwrap();
-    let table = session.table("first_rows").await.unwrap().collect().await.unwrap();
+    let table = session
+        .table("first_rows")
+        .await
+        .unwrap()
+        .collect()
+        .await
+        .unwrap();
     assert_eq!(crate::support::numbers(&table, "v"), [2, 3, 4, 5, 6, 7]);
     query.stop().await;
 }

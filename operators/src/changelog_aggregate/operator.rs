@@ -164,7 +164,9 @@ fn write_totals(
     let calls = &shape.calls.list;
     let total = groups.touched();
     let added = totals.take(total, calls.len());
-    let known: Vec<usize> = (0..total).filter(|slot| groups.value(*slot).is_some()).collect();
+    let known: Vec<usize> = (0..total)
+        .filter(|slot| groups.value(*slot).is_some())
+        .collect();
     let values = known.iter().filter_map(|slot| groups.value(*slot));
     let before = totals::groups(&codec.decode(values)?, calls.len());
     let mut old = vec![None; total];

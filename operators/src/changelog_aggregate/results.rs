@@ -31,7 +31,9 @@ impl Results {
     /// Results of `groups` groups as bytes, one for each.
     pub(super) fn encode(&self, columns: &[ArrayRef], groups: usize) -> Result<Vec<Vec<u8>>> {
         let encoded = self.codec.encode(columns, groups)?;
-        Ok((0..groups).map(|group| encoded.get(group).to_vec()).collect())
+        Ok((0..groups)
+            .map(|group| encoded.get(group).to_vec())
+            .collect())
     }
 
     /// The rows that tell these changes; a group whose results stay the same is not told.

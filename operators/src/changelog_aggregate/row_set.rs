@@ -49,9 +49,11 @@ struct Pending {
 impl RowSet {
     pub(super) fn new(shape: &Shape) -> Result<Self> {
         let once = |name: &str| ONCE_IS_ENOUGH.contains(&name);
-        let copies = shape.calls.list.iter().any(|call| {
-            !call.function.is_distinct() && !once(call.function.fun().name())
-        });
+        let copies = shape
+            .calls
+            .list
+            .iter()
+            .any(|call| !call.function.is_distinct() && !once(call.function.fun().name()));
         Ok(Self {
             codec: RowCodec::new(shape.input.clone())?,
             schema: Arc::new(Schema::new(shape.input.clone())),
@@ -81,7 +83,12 @@ impl RowSet {
     pub(super) fn write(&mut self, table: &mut Table) -> Result<()> {
         for (bytes, Pending { key, count }) in std::mem::take(&mut self.pending) {
             let row = Vec::new();
-            multiset::add(table, key_group(&bytes[..key]), &bytes, &Counted { row, count })?;
+            multiset::add(
+                table,
+                key_group(&bytes[..key]),
+                &bytes,
+                &Counted { row, count },
+            )?;
         }
         Ok(())
     }
@@ -166,8 +173,7 @@ impl<'a> Feed<'a> {
             let now = left.min(CHUNK - self.taken.len());
             self.rows.push(row.clone());
             self.taken.extend(std::iter::repeat_n(position, now));
-            self.groups
-                .extend(std::iter::repeat_n(self.begun - 1, now));
+            self.groups.extend(std::iter::repeat_n(self.begun - 1, now));
             left -= now;
             if self.taken.len() == CHUNK {
                 self.flush(set)?;

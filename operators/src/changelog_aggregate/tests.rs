@@ -103,7 +103,11 @@ impl Run {
         self.operator.process(0, rows, &self.context, &mut out)?;
         self.operator.on_epoch_end(&self.context, &mut out)?;
         let keys = self.keys;
-        Ok(out.take().iter().flat_map(|rows| texts(rows, keys)).collect())
+        Ok(out
+            .take()
+            .iter()
+            .flat_map(|rows| texts(rows, keys))
+            .collect())
     }
 
     fn kept(&mut self) -> u64 {
@@ -151,7 +155,11 @@ fn totals_follow_rows_that_come_change_and_go() {
     let mut run = Run::of(aggregation(1, totals()));
     let first = run.epoch(&[(ADD, "a", Some(5)), (ADD, "b", None), (ADD, "a", Some(1))]);
     assert_eq!(first, ["+I a 2 6", "+I b 0 null"]);
-    let second = run.epoch(&[(OLD, "a", Some(5)), (NEW, "a", Some(7)), (ADD, "b", Some(3))]);
+    let second = run.epoch(&[
+        (OLD, "a", Some(5)),
+        (NEW, "a", Some(7)),
+        (ADD, "b", Some(3)),
+    ]);
     assert_eq!(second, ["-U a 2 6", "+U a 2 8", "-U b 0 null", "+U b 1 3"]);
     let third = run.epoch(&[(TAKE, "a", Some(7)), (TAKE, "a", Some(1))]);
     assert_eq!(third, ["-D a 2 8"]);
@@ -166,14 +174,21 @@ fn a_group_whose_result_stays_the_same_is_not_told() {
         run.epoch(&[(ADD, "a", Some(5))]);
         let same = [(OLD, "a", Some(5)), (NEW, "a", Some(5))];
         assert!(run.epoch(&same).is_empty());
-        assert!(run.epoch(&[(ADD, "c", Some(1)), (TAKE, "c", Some(1))]).is_empty());
+        assert!(
+            run.epoch(&[(ADD, "c", Some(1)), (TAKE, "c", Some(1))])
+                .is_empty()
+        );
     }
 }
 
 #[test]
 fn a_maximum_falls_back_when_the_largest_row_goes() {
     let mut run = Run::of(aggregation(1, vec![call("max(v)", max_udaf())]));
-    let rows = [(ADD, "a", Some(5)), (ADD, "a", Some(9)), (ADD, "a", Some(9))];
+    let rows = [
+        (ADD, "a", Some(5)),
+        (ADD, "a", Some(9)),
+        (ADD, "a", Some(9)),
+    ];
     assert_eq!(run.epoch(&rows), ["+I a 9"]);
     assert_eq!(run.kept(), 3);
     assert!(run.epoch(&[(TAKE, "a", Some(9))]).is_empty());
@@ -279,7 +294,10 @@ fn changes_add_up_to_the_result_of_the_rows_that_are_there() {
                     let (k, v) = there.swap_remove(index);
                     changes.push((TAKE, k, v));
                 } else {
-                    let row = (format!("k{}", random(3)), i64::try_from(random(4)).expect("v"));
+                    let row = (
+                        format!("k{}", random(3)),
+                        i64::try_from(random(4)).expect("v"),
+                    );
                     there.push(row.clone());
                     changes.push((ADD, row.0, row.1));
                 }
@@ -290,7 +308,8 @@ fn changes_add_up_to_the_result_of_the_rows_that_are_there() {
                 .collect();
             for text in run.epoch(&rows) {
                 let (kind, row) = text.split_at(3);
-                *told.entry(row.to_owned()).or_default() += if kind.starts_with('+') { 1 } else { -1 };
+                *told.entry(row.to_owned()).or_default() +=
+                    if kind.starts_with('+') { 1 } else { -1 };
             }
             told.retain(|_, count| *count != 0);
             assert!(told.values().all(|count| *count == 1), "{told:?}");

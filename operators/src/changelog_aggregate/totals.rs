@@ -72,7 +72,9 @@ impl Totals {
     /// Adds rows, each to its slot; columns are those of the input.
     pub(super) fn add(&mut self, shape: &Shape, rows: &Rows, slots: &[usize]) -> Result<()> {
         let calls = &shape.calls.list;
-        let signs: Vec<i64> = (0..rows.num_rows()).map(|row| sign(rows.kind(row))).collect();
+        let signs: Vec<i64> = (0..rows.num_rows())
+            .map(|row| sign(rows.kind(row)))
+            .collect();
         for (slot, sign) in slots.iter().zip(&signs) {
             self.of(*slot, calls.len()).rows += sign;
         }
@@ -156,10 +158,18 @@ impl Values {
 /// Totals as columns of state.
 pub(super) fn columns(groups: &[GroupTotals], calls: usize) -> Result<Vec<ArrayRef>> {
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(1 + 2 * calls);
-    columns.push(Arc::new(groups.iter().map(|group| group.rows).collect::<Int64Array>()));
+    columns.push(Arc::new(
+        groups
+            .iter()
+            .map(|group| group.rows)
+            .collect::<Int64Array>(),
+    ));
     for call in 0..calls {
         let counts: Int64Array = groups.iter().map(|group| group.calls[call].0).collect();
-        let sums: Decimal128Array = groups.iter().map(|group| Some(group.calls[call].1)).collect();
+        let sums: Decimal128Array = groups
+            .iter()
+            .map(|group| Some(group.calls[call].1))
+            .collect();
         columns.push(Arc::new(counts));
         columns.push(Arc::new(sums.with_precision_and_scale(38, 0)?));
     }
@@ -203,9 +213,13 @@ pub(super) fn results(groups: &[GroupTotals], calls: &[AggregateCall]) -> Result
         }
         let sum = |group: &GroupTotals| match of(group) {
             (0, _) => Ok(None),
-            (_, sum) => i64::try_from(sum).map(Some).map_err(|_| overflow(call, sum)),
+            (_, sum) => i64::try_from(sum)
+                .map(Some)
+                .map_err(|_| overflow(call, sum)),
         };
-        Ok(Arc::new(groups.iter().map(sum).collect::<Result<Int64Array>>()?))
+        Ok(Arc::new(
+            groups.iter().map(sum).collect::<Result<Int64Array>>()?,
+        ))
     };
     calls.iter().enumerate().map(result).collect()
 }
