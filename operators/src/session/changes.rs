@@ -11,6 +11,7 @@ use weir_state::Table;
 use super::emit::{CHUNK, Emitter};
 
 /// The new sessions of an epoch, by leader, and what became of the old ones.
+#[derive(Default)]
 pub(super) struct Settled {
     /// Slot and leader of each new session.
     pub(super) new: Vec<(usize, u32)>,
@@ -84,11 +85,7 @@ fn sliced(columns: &[ArrayRef], from: usize, length: usize) -> Vec<ArrayRef> {
 }
 
 /// For each new session whether it replaces one stored session of the same range.
-fn same_ranges(
-    settled: &Settled,
-    new: &[(usize, u32)],
-    replaced: &[Range<usize>],
-) -> Vec<bool> {
+fn same_ranges(settled: &Settled, new: &[(usize, u32)], replaced: &[Range<usize>]) -> Vec<bool> {
     let time = |columns: &[ArrayRef], column: usize, row: usize| {
         columns[column]
             .as_primitive::<TimestampMicrosecondType>()
@@ -137,4 +134,3 @@ fn changes(
     };
     Rows::with_kinds(batch, UInt8Array::from(kinds))
 }
-
