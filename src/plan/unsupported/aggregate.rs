@@ -9,6 +9,7 @@ use crate::functions::windows::WindowSpec;
 use crate::plan::event_time::{carries, marks};
 use crate::plan::leaf::is_streaming;
 use crate::plan::nodes::{DeduplicateNode, WatermarkNode};
+use crate::plan::session::has_session;
 use crate::sql::Generate;
 
 /// Checks the aggregations of a plan.
@@ -20,7 +21,7 @@ pub(super) fn check(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problem
         }
         (Some(top), OutputMode::Append) if !groups_by_event_time(top) => problems.add(
             MODE,
-            "output mode append needs a watermark on what the last aggregation groups by: without one no group is ever final",
+            "output mode append needs a watermark on what the last aggregation groups by: without one no group is ever final; call with_watermark on a column it groups by (or groups into windows), before it, or use output mode update or complete",
         ),
         _ => {}
     }
