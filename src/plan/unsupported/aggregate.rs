@@ -21,7 +21,7 @@ pub(super) fn check(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problem
         }
         (Some(top), OutputMode::Append) if !groups_by_event_time(top) => problems.add(
             MODE,
-            "output mode append needs a watermark on what the last aggregation groups by: without one no group is ever final",
+            "output mode append needs a watermark on what the last aggregation groups by: without one no group is ever final; call with_watermark on a column it groups by (or groups into windows), before it, or use output mode update or complete",
         ),
         _ => {}
     }
