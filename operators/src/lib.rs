@@ -10,6 +10,8 @@
 //! | [`explode`] | one row per element of an array or map |
 //! | [`union`] | several inputs as one stream |
 //! | [`aggregate`](aggregate()) | groups rows and aggregates each group, with state |
+//! | [`partial_aggregate`] | aggregates before an exchange |
+//! | [`grouping_sets`] | repeats rows for several sets of keys |
 //! | [`assign_windows`] | the time window of each row |
 //! | [`watermark`] | observes event times, from which the query's watermark follows |
 //! | [`map_batches`] | user code over batches |
@@ -25,7 +27,10 @@ mod union;
 mod watermark;
 mod window;
 
-pub use aggregate::{AggregateCall, AggregateInput, Aggregation, TimeKey, aggregate};
+pub use aggregate::{
+    AggregateCall, AggregateInput, Aggregation, Distinct, GroupingSet, PartialAggregation, TimeKey,
+    aggregate, grouping_sets, partial_aggregate,
+};
 pub use explode::{Explode, explode};
 pub use expression::{ErrorMap, Expression, data_error};
 pub use filter::filter;

@@ -55,6 +55,7 @@ fn call(id: &str, udaf: Arc<AggregateUDF>, argument: Arc<dyn PhysicalExpr>) -> A
         function: Arc::new(function),
         filter: None,
         ordered: false,
+        distinct: None,
     }
 }
 
@@ -70,6 +71,7 @@ fn by_time(mode: OutputMode) -> Aggregation {
         input: AggregateInput::Rows,
         mode,
         emit_before: false,
+        allow_new_aggregates: false,
         errors: crate::expression::data_error,
     }
 }
@@ -89,7 +91,7 @@ impl Run {
         let mut operator = spec.create(&context).unwrap();
         let calls = Calls::new(aggregation.calls.clone(), aggregation.errors).unwrap();
         let keys = aggregation.keys.iter().cloned().collect();
-        let state = OperatorState::in_memory(&[table(&aggregation, &keys, &calls)]);
+        let state = OperatorState::in_memory(&tables(&aggregation, &keys, &calls));
         operator.open(state, &context).unwrap();
         Self { operator, context }
     }

@@ -6,7 +6,7 @@ use weir_runtime::OutputMode;
 
 use super::{MODE, OPERATION, Problems, aggregations, subtree};
 use crate::functions::windows::WindowSpec;
-use crate::plan::event_time::{carries, marks};
+use crate::plan::event_time::{carries, in_all_sets, keys, marks};
 use crate::plan::leaf::is_streaming;
 use crate::plan::nodes::DeduplicateNode;
 
@@ -38,10 +38,9 @@ pub(super) fn check(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problem
 
 fn groups_by_event_time(node: &LogicalPlan) -> bool {
     match node {
-        LogicalPlan::Aggregate(aggregate) => aggregate
-            .group_expr
-            .iter()
-            .any(|expr| carries(expr, &aggregate.input)),
+        LogicalPlan::Aggregate(aggregate) => keys(aggregate)
+            .into_iter()
+            .any(|key| in_all_sets(key, aggregate) && carries(key, &aggregate.input)),
         other => marks(other).contains(&true),
     }
 }
@@ -63,9 +62,8 @@ fn aggregate(node: &Aggregate, problems: &mut Problems) {
             "a session window needs at least one more grouping key beside it",
         );
     }
-    let marked = node
-        .group_expr
-        .iter()
+    let marked = keys(node)
+        .into_iter()
         .filter(|expr| carries(expr, &node.input))
         .count();
     if marked > 1 {
@@ -74,23 +72,7 @@ fn aggregate(node: &Aggregate, problems: &mut Problems) {
             "more than one event-time column goes into an aggregation: group by one of them",
         );
     }
-    distinct(node, problems);
     windows(node, problems);
-}
-
-fn distinct(node: &Aggregate, problems: &mut Problems) {
-    for expr in &node.aggr_expr {
-        // The visitor returns no errors.
-        let _visited = expr.apply(|expr| {
-            if let Expr::AggregateFunction(call) = expr
-                && call.params.distinct
-            {
-                let text = format!("distinct aggregates ({expr}) are not supported on streams: use approx_count_distinct");
-                problems.add(OPERATION, text);
-            }
-            Ok(TreeNodeRecursion::Continue)
-        });
-    }
 }
 
 fn windows(node: &Aggregate, problems: &mut Problems) {

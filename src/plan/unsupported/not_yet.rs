@@ -36,10 +36,6 @@ pub(super) fn check(node: &LogicalPlan, problems: &mut Problems) {
 
 /// What of an aggregation does not run.
 fn aggregation(node: &Aggregate) -> Option<&'static str> {
-    let grouping_set = |expr: &Expr| matches!(expr, Expr::GroupingSet(_));
-    if node.group_expr.iter().any(grouping_set) {
-        return Some("grouping by several sets of keys");
-    }
     let session = |expr: &Expr| matches!(WindowSpec::of(expr), Some(WindowSpec::Session { .. }));
     if node.group_expr.iter().any(session) {
         return Some("a session window");
