@@ -63,7 +63,7 @@ pub use expr::{IntoColumn, IntoCondition, col, expr};
 pub use read::{DataFrameReader, DataStreamReader, IntoSchema};
 pub use session::{RuntimeConf, ScalarFn, Session, SessionBuilder};
 pub use streams::{ListenerId, StreamingQuery, StreamingQueryManager};
-pub use write::{DataStreamWriter, IntoOutputMode};
+pub use write::{CHANGE_TYPE, DataStreamWriter, EpochChanges, IntoOutputMode};
 
 pub use datafusion::logical_expr::{Expr, lit};
 pub use weir_connectors as connectors;

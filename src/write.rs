@@ -1,5 +1,6 @@
 //! `frame.write_stream()`: where a stream goes, when, and from which checkpoint.
 
+mod changes;
 mod checkpoint;
 mod memory;
 mod progress_bar;
@@ -15,7 +16,10 @@ use weir_runtime::{Epoch, OutputMode, Result, Sink, Trigger, WeirError};
 
 use crate::dataframe::DataFrame;
 use crate::read::OptionTexts;
+use crate::session::Session;
 use crate::streams::StreamingQuery;
+
+pub use changes::{CHANGE_TYPE, EpochChanges};
 
 /// Describes a query: set what it needs, then [`start`](Self::start) it. Mistakes are reported by `start`.
 #[derive(Clone)]
@@ -184,24 +188,47 @@ impl DataStreamWriter {
     /// Calls `function` with the rows of every epoch, as a bounded frame, and the epoch's number. The same number comes with the
     /// same rows whenever an epoch is replayed; a function that remembers the last number takes every row once. Needs a checkpoint
     /// location.
+    ///
+    /// In output mode update these are the new and the changed rows; rows that are gone (those of a top-N can be) come with
+    /// [`foreach_batch_changes`](Self::foreach_batch_changes) only.
     #[must_use]
     pub fn foreach_batch<F, R>(self, function: F) -> Self
     where
         F: Fn(DataFrame, u64) -> R + Send + Sync + 'static,
         R: Future<Output = Result<()>> + Send + 'static,
     {
+        self.foreach_rows(move |session, rows, epoch| {
+            let schema = Arc::clone(&rows.schema);
+            let frame = rows
+                .current()
+                .and_then(|batches| changes::frame(&session, &schema, batches));
+            Ok(function(frame?, epoch))
+        })
+    }
+
+    /// As [`foreach_batch`](Self::foreach_batch), for targets that are kept up to date row by row: what became of each row
+    /// stands in a last column `_change_type`, and the columns that tell rows apart are named.
+    #[must_use]
+    pub fn foreach_batch_changes<F, R>(self, function: F) -> Self
+    where
+        F: Fn(EpochChanges, u64) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<()>> + Send + 'static,
+    {
+        self.foreach_rows(move |session, rows, epoch| {
+            Ok(function(EpochChanges::new(&session, rows)?, epoch))
+        })
+    }
+
+    fn foreach_rows<F, R>(self, call: F) -> Self
+    where
+        F: Fn(Session, EpochRows, u64) -> Result<R> + Send + Sync + 'static,
+        R: Future<Output = Result<()>> + Send + 'static,
+    {
         let session = self.frame.session().downgrade();
-        let function = Arc::new(function);
+        let call = Arc::new(call);
         let sink = ForeachBatchSink::new(move |rows: EpochRows, epoch: Epoch| {
-            let (session, function) = (session.clone(), Arc::clone(&function));
-            async move {
-                let session = session.upgrade()?;
-                let mut batches = rows.batches;
-                if batches.is_empty() {
-                    batches.push(arrow::array::RecordBatch::new_empty(rows.schema));
-                }
-                function(session.create_dataframe(batches)?, epoch.0).await
-            }
+            let (session, call) = (session.clone(), Arc::clone(&call));
+            async move { call(session.upgrade()?, rows, epoch.0)?.await }
         });
         self.sink(Arc::new(sink))
     }

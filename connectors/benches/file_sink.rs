@@ -42,6 +42,7 @@ fn context() -> SinkContext {
         generation: 1,
         schema: batch(0, 0).schema(),
         mode: OutputMode::Append,
+        key_columns: Vec::new(),
         parallelism: 1,
         committed_epoch: None,
         clock: Arc::new(ManualClock::new(0)),

@@ -57,10 +57,19 @@ pub(crate) fn sink_context(
         generation,
         schema: numbers_schema(),
         mode,
+        key_columns: Vec::new(),
         parallelism: 2,
         committed_epoch: committed.map(Epoch),
         clock: Arc::new(ManualClock::new(0)),
         failpoints: Arc::new(FailPoints::default()),
+    }
+}
+
+/// A sink context in output mode update whose rows are told apart by `v`.
+pub(crate) fn keyed_context(query: u128) -> SinkContext {
+    SinkContext {
+        key_columns: vec!["v".to_owned()],
+        ..sink_context(query, 1, OutputMode::Update, None)
     }
 }
 

@@ -125,15 +125,28 @@ pub(crate) fn batch_of(
 pub(crate) mod testing {
     //! Batches, contexts and calls for the tests of operators.
 
-    use weir_runtime::{
-        Epoch, Operator, OperatorContext, OperatorMetrics, OperatorSpec, Outbox, Rows,
-    };
+    use weir_runtime::{Epoch, Operator, OperatorContext, OperatorSpec, Outbox, Rows};
+    use weir_state::OperatorState;
 
     use super::*;
 
     /// A context of subtask 0.
     pub(crate) fn context() -> OperatorContext {
         OperatorContext::new("test", 0, 1)
+    }
+
+    /// An operator that has taken empty state tables.
+    pub(crate) fn opened(spec: &OperatorSpec, context: &OperatorContext) -> Box<dyn Operator> {
+        let mut operator = spec.create(context).expect("create");
+        let state = OperatorState::in_memory(spec.tables());
+        operator.open(state, context).expect("open");
+        operator
+    }
+
+    /// Ends an epoch of an operator: its state is committed.
+    pub(crate) fn commit(operator: &mut dyn Operator) {
+        let state = operator.state().expect("state");
+        futures::executor::block_on(state.commit(Epoch::FIRST)).expect("commit");
     }
 
     /// What an operator emits for each batch, in order.

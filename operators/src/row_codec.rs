@@ -191,6 +191,15 @@ pub fn fields_text(fields: &Fields) -> String {
     serde_json::to_string(&list).expect("invariant: names and types are plain text")
 }
 
+/// Fields as a person reads them: `k Utf8, v Int64`.
+pub(crate) fn columns_text(fields: &Fields) -> String {
+    let columns: Vec<String> = fields
+        .iter()
+        .map(|field| format!("{} {}", field.name(), field.data_type()))
+        .collect();
+    columns.join(", ")
+}
+
 /// The fields that a text of [`fields_text`] lists; all may be null.
 ///
 /// # Errors

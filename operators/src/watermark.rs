@@ -150,7 +150,7 @@ fn bounded(
 }
 
 /// The times of a column in microseconds; those of a window are its ends.
-fn instants(column: &ArrayRef) -> Result<TimestampMicrosecondArray> {
+pub(crate) fn instants(column: &ArrayRef) -> Result<TimestampMicrosecondArray> {
     let times = match column.as_struct_opt() {
         Some(windows) => windows
             .column_by_name("end")

@@ -209,6 +209,7 @@ impl<'a> Builder<'a> {
             generation: self.recovered.generation,
             schema: Arc::clone(&self.topology.nodes[node].schema),
             mode: self.topology.mode,
+            key_columns: self.topology.key_columns.clone(),
             parallelism,
             committed_epoch: self
                 .recovered

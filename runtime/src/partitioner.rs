@@ -9,6 +9,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::row::{RowConverter, SortField};
 
 use crate::error::{Result, WeirError};
+use crate::key::normal_key;
 use crate::message::Rows;
 
 /// Number of key groups; fixed for the life of a checkpoint.
@@ -140,7 +141,7 @@ impl Partitioner {
             Kind::Hash { columns, converter } => {
                 let keys: Vec<_> = columns
                     .iter()
-                    .map(|index| rows.batch().column(*index).clone())
+                    .map(|index| normal_key(rows.batch().column(*index)))
                     .collect();
                 let encoded = converter.convert_columns(&keys)?;
                 let mut indices = vec![Vec::new(); targets];

@@ -72,6 +72,9 @@ pub struct SinkContext {
     pub schema: SchemaRef,
     /// Which rows an epoch hands over.
     pub mode: OutputMode,
+    /// Columns that together tell the rows of the result apart, in the order of the key: in output mode update a row replaces
+    /// the one with the same values in them. Empty if that is not known.
+    pub key_columns: Vec<String>,
     /// Number of writers.
     pub parallelism: usize,
     /// Last committed epoch, or `None` if the query is new. Whatever the sink holds of later epochs is of a dead run.

@@ -96,8 +96,10 @@ impl TaskEnv {
     pub(crate) async fn close(&self, chain: &mut Chain, epoch: Epoch) -> Result<TaskAck> {
         let mut ack = TaskAck::new(self.id, epoch);
         self.failpoints.hit("snapshot:before")?;
-        for link in chain.stateful() {
-            self.commit(link, epoch, &mut ack).await?;
+        let commits = chain.stateful().map(|link| self.commit(link, epoch));
+        for (reference, report) in futures::future::try_join_all(commits).await? {
+            ack.snapshots.extend(reference);
+            ack.states.push(report);
         }
         for snapshot in chain.snapshot(epoch)? {
             let written = self
@@ -118,7 +120,11 @@ impl TaskEnv {
     }
 
     /// Makes the state tables of one operator durable.
-    async fn commit(&self, link: &mut Link, epoch: Epoch, ack: &mut TaskAck) -> Result<()> {
+    async fn commit(
+        &self,
+        link: &mut Link,
+        epoch: Epoch,
+    ) -> Result<(Option<(String, SnapshotRef)>, StateReport)> {
         let Some(state) = link.operator.state() else {
             return Err(WeirError::internal("state tables were given away")
                 .at(&link.context.uid, link.context.subtask));
@@ -132,10 +138,8 @@ impl TaskEnv {
         let reference =
             outcome.map_err(|error| error.at(&link.context.uid, link.context.subtask))?;
         self.failpoints.hit("state:committed")?;
-        let references = reference.map(|reference| (link.context.uid.clone(), reference));
-        ack.snapshots.extend(references);
-        ack.states.push(link.report(stats, time, written_bytes));
-        Ok(())
+        let named = reference.map(|reference| (link.context.uid.clone(), reference));
+        Ok((named, link.report(stats, time, written_bytes)))
     }
 }
 

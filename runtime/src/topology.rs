@@ -6,7 +6,7 @@ use std::fmt::{Arguments, Write as _};
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use weir_state::Fingerprint;
+use weir_state::{Fingerprint, TableKind, TableSpec};
 
 use crate::error::{Result, WeirError};
 use crate::message::ChangelogMode;
@@ -97,6 +97,7 @@ pub(crate) struct Node {
 pub struct TopologyBuilder {
     nodes: Vec<Node>,
     mode: OutputMode,
+    key_columns: Vec<String>,
     problems: Vec<String>,
 }
 
@@ -181,6 +182,11 @@ impl TopologyBuilder {
         self.mode = mode;
     }
 
+    /// Names the columns that together tell the rows of the result apart, by which a sink can upsert in output mode update.
+    pub fn key_columns(&mut self, columns: Vec<String>) {
+        self.key_columns = columns;
+    }
+
     /// Schema of a stream.
     pub fn schema(&self, stream: Stream) -> SchemaRef {
         output_schema(&self.nodes, &stream.into())
@@ -240,6 +246,7 @@ impl TopologyBuilder {
         Ok(Topology {
             nodes: self.nodes,
             mode: self.mode,
+            key_columns: self.key_columns,
         })
     }
 
@@ -318,6 +325,14 @@ impl TopologyBuilder {
                     self.mode
                 ));
             }
+            for key in &self.key_columns {
+                if node.schema.column_with_name(key).is_none() {
+                    self.problems.push(format!(
+                        "sink '{}' gets no column '{key}', which is named as a key of the result",
+                        node.uid
+                    ));
+                }
+            }
             if node.changelog == ChangelogMode::Changelog && self.mode == OutputMode::Append {
                 self.problems.push(format!(
                     "sink '{}' gets changes of earlier rows, which output mode append cannot hold",
@@ -351,6 +366,7 @@ fn output_changelog(nodes: &[Node], input: &Input) -> ChangelogMode {
 pub struct Topology {
     pub(crate) nodes: Vec<Node>,
     pub(crate) mode: OutputMode,
+    pub(crate) key_columns: Vec<String>,
 }
 
 impl Topology {
@@ -364,12 +380,51 @@ impl Topology {
         self.mode
     }
 
+    /// Columns that together tell the rows of the result apart; none if that is not known.
+    pub fn key_columns(&self) -> &[String] {
+        &self.key_columns
+    }
+
     /// What each node is, for the checkpoint: by id, kind and the parameters that decide what its state or offsets mean.
     pub fn fingerprints(&self) -> BTreeMap<String, Fingerprint> {
-        self.nodes
-            .iter()
-            .map(|node| (node.uid.clone(), node.fingerprint()))
+        let nodes = self.nodes.iter().enumerate();
+        nodes
+            .map(|(index, node)| (node.uid.clone(), self.fingerprint(index)))
             .collect()
+    }
+
+    /// What a node is. Which rows are late and when state goes away follows from the watermarks below a stateful operator.
+    fn fingerprint(&self, index: usize) -> Fingerprint {
+        let node = &self.nodes[index];
+        let fingerprint = node.fingerprint();
+        match &node.kind {
+            NodeKind::Operator(spec) if forgets_by_time(spec) => {
+                let mut watermarks = BTreeSet::new();
+                self.watermarks(index, &mut watermarks);
+                if watermarks.is_empty() {
+                    return fingerprint;
+                }
+                let all: Vec<String> = watermarks.into_iter().collect();
+                fingerprint.param("watermark", all.join("; "))
+            }
+            _ => fingerprint,
+        }
+    }
+
+    /// The watermarks that a node's input is under, by their parameters.
+    fn watermarks(&self, index: usize, found: &mut BTreeSet<String>) {
+        for input in &self.nodes[index].inputs {
+            if let NodeKind::Operator(spec) = &self.nodes[input.node].kind
+                && spec.event_time
+            {
+                let params = spec.params.iter();
+                let params: Vec<String> = params
+                    .map(|(name, value)| format!("{name} {value}"))
+                    .collect();
+                found.insert(params.join(", "));
+            }
+            self.watermarks(input.node, found);
+        }
     }
 
     /// The first sink that would lose or double rows without a durable checkpoint, by its description.
@@ -465,6 +520,12 @@ impl Node {
             NodeKind::Sink(sink) => format!("{}, {}", sink.description(), sink.delivery()),
         }
     }
+}
+
+/// True if what an operator keeps goes away as time passes.
+fn forgets_by_time(spec: &OperatorSpec) -> bool {
+    let keyed = |table: &TableSpec| table.kind == TableKind::Keyed;
+    spec.watermark_epochs && !spec.tables.iter().all(keyed)
 }
 
 /// Appends a line.

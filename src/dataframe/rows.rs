@@ -84,6 +84,10 @@ impl DataFrame {
 
     /// The first row for each value of these columns; of all columns if none are given.
     ///
+    /// Over a stream every key is remembered for ever, unless the event time is one of the columns, or the setting
+    /// `weir.dropDuplicates.retention` (an interval such as `1 hour`, read when this is called) bounds it: a key is then forgotten
+    /// when the watermark has passed the event time of its first row by so much.
+    ///
     /// # Errors
     /// If a column does not exist.
     pub fn drop_duplicates(&self, columns: &[&str]) -> Result<DataFrame> {
@@ -118,6 +122,7 @@ impl DataFrame {
                     input: self.plan.clone(),
                     keys,
                     within_watermark,
+                    retention_ms: self.session.settings().duplicates_retention_ms(),
                 }
                 .into_plan(),
             );

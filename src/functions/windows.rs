@@ -3,13 +3,18 @@
 //! They are markers that a planner recognises (see [`WindowSpec::of`]); `window` also runs as an ordinary function for
 //! tumbling windows, and sliding windows outside an aggregation become an explode over [`slots`] in `sql::analyze`.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray, TimestampMicrosecondArray};
+use arrow::array::timezone::Tz;
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, ListArray, StructArray, TimestampMicrosecondArray,
+};
 use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, Field, Fields, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Field, Fields, TimeUnit, TimestampMicrosecondType};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::{ColumnarValue, Expr, Volatility};
+use datafusion::scalar::ScalarValue;
 
 use super::coerce::{array_of, is_text, timestamp};
 use super::error::{SparkError, mismatch};
@@ -77,6 +82,13 @@ impl WindowSpec {
             slide,
             start,
         })
+    }
+
+    /// The struct whose field `start` or `end` is taken, if `expr` is such an access.
+    pub fn bound_of(expr: &Expr) -> Option<&Expr> {
+        let (kernel, args) = Kernel::of(expr, "__field")?;
+        let field = kernel.params().split(' ').nth(1)?;
+        ["start", "end"].contains(&field).then_some(&args[0])
     }
 
     /// The window struct that `window_time(…)` was asked about, if `expr` is such a call.
@@ -212,6 +224,67 @@ fn session_window(args: Args<'_>) -> Result<Expr> {
         none,
         vec![time, args.exprs[1].clone()],
     ))
+}
+
+/// The gap of a session window in microseconds, if it is the same for all rows.
+pub(crate) fn constant_gap(gap: &Expr) -> Option<i64> {
+    let Expr::Literal(value, _) = gap else {
+        return None;
+    };
+    if let ScalarValue::DurationMicrosecond(micros) = value {
+        return *micros;
+    }
+    let (months, days, micros) = parse_interval(value.try_as_str()??)?;
+    let days = i64::from(days).checked_mul(DAY_MICROS)?;
+    (months == 0).then(|| days.checked_add(micros)).flatten()
+}
+
+/// The gap of a session window for each row, in microseconds (BIGINT): NULL where a text is no interval or anything is NULL. Months
+/// are counted from the row's time.
+pub(crate) fn gap_micros(time: Expr, gap: Expr) -> Expr {
+    Kernel::call(
+        "session_gap",
+        DataType::Int64,
+        "",
+        |call| call.over_arrays(|a| gaps(&a[0], &a[1])),
+        vec![time, gap],
+    )
+}
+
+fn gaps(times: &ArrayRef, gaps: &ArrayRef) -> Result<ArrayRef> {
+    if matches!(gaps.data_type(), DataType::Duration(_)) {
+        let micros = arrow::compute::cast(gaps, &DataType::Duration(TimeUnit::Microsecond))?;
+        return Ok(arrow::compute::cast(&micros, &DataType::Int64)?);
+    }
+    let texts = arrow::compute::cast(gaps, &DataType::Utf8)?;
+    let texts = texts.as_string::<i32>();
+    let times = times.as_primitive::<TimestampMicrosecondType>();
+    let mut known: Option<(&str, Option<(i32, i32, i64)>)> = None;
+    let found = times.iter().zip(texts).map(|(time, text)| {
+        let (time, text) = (time?, text?);
+        let interval = match known {
+            Some((same, interval)) if same == text => interval,
+            _ => {
+                let interval = parse_interval(text);
+                known = Some((text, interval));
+                interval
+            }
+        };
+        length(time, interval?)
+    });
+    Ok(Arc::new(found.collect::<Int64Array>()))
+}
+
+/// Length of an interval that begins at `time`, in microseconds.
+fn length(time: i64, (months, days, micros): (i32, i32, i64)) -> Option<i64> {
+    let rest = i64::from(days)
+        .checked_mul(DAY_MICROS)?
+        .checked_add(micros)?;
+    if months == 0 {
+        return Some(rest);
+    }
+    let moved = TimestampMicrosecondType::add_year_months(time, months, Tz::from_str("UTC").ok()?)?;
+    moved.checked_sub(time)?.checked_add(rest)
 }
 
 /// The last microsecond inside a window.
@@ -372,6 +445,20 @@ fn slide(call: &Call<'_>) -> Result<ColumnarValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gaps_are_intervals_that_may_differ_by_row_and_null_where_there_is_none() {
+        let day = DAY_MICROS;
+        let times = TimestampMicrosecondArray::from(vec![Some(0), Some(31 * day), None, Some(0)]);
+        let texts = arrow::array::StringArray::from(vec!["1 month", "1 month", "1 day", "soon"]);
+        let times: ArrayRef = Arc::new(times);
+        let found = gaps(&times, &(Arc::new(texts) as ArrayRef)).unwrap();
+        let found: Vec<Option<i64>> = found
+            .as_primitive::<arrow::datatypes::Int64Type>()
+            .iter()
+            .collect();
+        assert_eq!(found, [Some(31 * day), Some(28 * day), None, None]);
+    }
 
     #[test]
     fn newest_start_before_1970_floors() {

@@ -6,20 +6,27 @@
 //! written again gets its old ids.
 
 mod aggregate;
+mod changes;
+mod dedup;
 mod equality;
 mod error;
 mod event_time;
 mod explode;
 mod filter;
+mod keys;
 mod leaf;
+mod limit;
 mod nodes;
 mod project;
 mod prune;
 mod repartition;
+mod session;
+mod sort;
 mod source;
 #[cfg(test)]
 mod tests;
 mod time_bound;
+mod top_n;
 mod union;
 pub(crate) mod unsupported;
 mod watermark;
@@ -71,6 +78,8 @@ pub(crate) fn plan_stream(
     unsupported::check(plan, mode)?;
     let plan = prune::prune(plan.clone(), &context.state())?;
     let sources = source::Sources::of(&plan);
+    let top_ns = top_n::TopNs::of(&plan);
+    let keys = keys::key_columns(&plan);
     let mut planner = Planner {
         context,
         builder: Topology::builder(),
@@ -78,8 +87,12 @@ pub(crate) fn plan_stream(
         sources,
         mode,
         options,
+        changes: changes::Changes::of(&plan, mode, &top_ns),
+        top_ns,
+        keyed: !keys.is_empty(),
     };
     planner.builder.output_mode(mode);
+    planner.builder.key_columns(keys);
     let stream = planner.node(&plan)?;
     planner.builder.sink("sink", stream, sink);
     planner.builder.build()
@@ -94,6 +107,10 @@ struct Planner<'a> {
     sources: source::Sources,
     mode: OutputMode,
     options: Options,
+    changes: changes::Changes,
+    top_ns: top_n::TopNs,
+    /// The output has columns that tell its rows apart.
+    keyed: bool,
 }
 
 impl Planner<'_> {
@@ -104,13 +121,22 @@ impl Planner<'_> {
             LogicalPlan::Projection(projection) => self.project(projection),
             LogicalPlan::Filter(filter) => self.filter(filter),
             LogicalPlan::Union(union) => self.union(union),
+            LogicalPlan::Distinct(distinct) => self.distinct(distinct),
+            LogicalPlan::Limit(limit) => match self.limit_of_result(limit)? {
+                Some(stream) => Ok(stream),
+                None => self.limit(limit),
+            },
             LogicalPlan::Repartition(repartition) => self.repartition(repartition),
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate),
+            LogicalPlan::Sort(sort) => self.sort(sort),
+            LogicalPlan::Window(window) => self.top_n(window),
             other => {
                 if let Some(generate) = Generate::of(other) {
                     self.explode(generate)
                 } else if let Some(watermark) = WatermarkNode::of(other) {
                     self.watermark(watermark)
+                } else if let Some(deduplicate) = DeduplicateNode::of(other) {
+                    self.deduplicate(deduplicate)
                 } else {
                     Err(WeirError::internal(format!(
                         "no operator for the plan node {}",

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use datafusion::common::{Column, DFSchemaRef, Result, plan_err};
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 
+use super::event_time::marks;
+
 /// Declares a column the event time. Rows pass unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Hash)]
 pub(crate) struct WatermarkNode {
@@ -24,6 +26,8 @@ pub(crate) struct DeduplicateNode {
     pub(crate) keys: Vec<Column>,
     /// Duplicates need to be recognised only as long as the watermark allows them.
     pub(crate) within_watermark: bool,
+    /// A key may be forgotten when the watermark has passed the time of its first row by so many milliseconds.
+    pub(crate) retention_ms: Option<i64>,
 }
 
 impl WatermarkNode {
@@ -172,10 +176,20 @@ impl UserDefinedLogicalNodeCore for DeduplicateNode {
             input,
             keys,
             within_watermark: self.within_watermark,
+            retention_ms: self.retention_ms,
         })
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
-        needed(&self.input, &self.keys, output_columns)
+        // By its event time a row is late, whether or not somebody above reads the column.
+        let marked = self
+            .input
+            .schema()
+            .columns()
+            .into_iter()
+            .zip(marks(&self.input));
+        let times = marked.filter(|(_, mark)| *mark).map(|(column, _)| column);
+        let own: Vec<Column> = self.keys.iter().cloned().chain(times).collect();
+        needed(&self.input, &own, output_columns)
     }
 }

@@ -33,6 +33,9 @@ pub(crate) const NEW_AGGREGATES: &str = "weir.state.allowNewAggregates";
 /// Whether a query that ends by itself shows a progress bar.
 pub(crate) const PROGRESS_BAR: &str = "weir.progressBar";
 
+/// How long `drop_duplicates` remembers a key whose event time is no key.
+pub(crate) const DUPLICATES_RETENTION: &str = "weir.dropDuplicates.retention";
+
 /// One known setting.
 struct Setting {
     key: &'static str,
@@ -151,6 +154,12 @@ const SETTINGS: &[Setting] = &[
         valid: is_flag,
     },
     Setting {
+        key: DUPLICATES_RETENTION,
+        default: None,
+        allowed: "an interval such as 1 hour, not negative",
+        valid: |text| retention_ms(text).is_some(),
+    },
+    Setting {
         key: PROGRESS_BAR,
         default: Some("true"),
         allowed: "true, false",
@@ -211,6 +220,13 @@ impl Conf {
     /// Whether a flag is on.
     pub(crate) fn is_on(&self, key: &str) -> bool {
         self.get(key).as_deref().and_then(flag).unwrap_or(false)
+    }
+
+    /// How long deduplication remembers keys, in milliseconds, if it is bounded.
+    pub(crate) fn duplicates_retention_ms(&self) -> Option<i64> {
+        self.get(DUPLICATES_RETENTION)
+            .as_deref()
+            .and_then(retention_ms)
     }
 
     /// The configuration of a query under these settings.
@@ -283,6 +299,10 @@ fn flag(text: &str) -> Option<bool> {
 
 fn is_flag(text: &str) -> bool {
     flag(text).is_some()
+}
+
+fn retention_ms(text: &str) -> Option<i64> {
+    crate::interval::delay_ms(text).ok()
 }
 
 fn is_positive(text: &str) -> bool {

@@ -24,9 +24,15 @@ const RENAMED: &[(&str, &str)] = &[
     ("approx_percentile", "percentile_approx"),
 ];
 
+/// Window functions whose results Spark has as INT.
+const NUMBERS: &[&str] = &["row_number", "rank", "dense_rank", "ntile"];
+
 /// Renames an aggregate in place; gives the expression around it if the renamed call alone does not say it.
 pub(super) fn aggregate(f: &mut Function) -> Option<Expr> {
     let name = f.name.to_string().to_lowercase();
+    if f.over.is_some() && NUMBERS.contains(&name.as_str()) {
+        return Some(hook("cast:INT", [Expr::Function(f.clone())]));
+    }
     if name == "regr_count" {
         return Some(hook("cast:BIGINT", [Expr::Function(f.clone())]));
     }

@@ -167,6 +167,15 @@ pub enum StateError {
         /// What the program declares.
         declared: String,
     },
+    /// Something was asked for by a name that is not there.
+    Unknown {
+        /// What was asked for: `operator with state` …
+        what: String,
+        /// The name.
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
     /// A table was used in a way its kind does not offer.
     WrongTable {
         /// Name of the table.
@@ -217,7 +226,7 @@ impl StateError {
                 Some(location)
             }
             Self::InvalidName { name } => Some(name),
-            Self::Codec { .. } | Self::WrongTable { .. } => None,
+            Self::Codec { .. } | Self::WrongTable { .. } | Self::Unknown { .. } => None,
         }
     }
 
@@ -279,6 +288,7 @@ impl StateError {
             | Self::Store { .. }
             | Self::OutOfOrder { .. }
             | Self::Incompatible { .. }
+            | Self::Unknown { .. }
             | Self::Codec { .. } => None,
         }
     }
@@ -335,6 +345,11 @@ impl StateError {
             } => write!(
                 f,
                 "table `{table}` of operator `{operator}` is {stored} in the checkpoint (file `{path}`), the program declares {declared}"
+            ),
+            Self::Unknown { what, name, known } => write!(
+                f,
+                "there is no {what} named `{name}`: there are `{}`",
+                known.join("`, `")
             ),
             Self::WrongTable {
                 table,

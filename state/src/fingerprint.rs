@@ -124,11 +124,12 @@ impl fmt::Display for Problem {
         match self {
             Problem::Disappeared { uid, kind } => write!(
                 f,
-                "operator `{uid}` ({kind}) has state in the checkpoint but is not in the program as a stateful operator"
+                "operator `{uid}` ({kind}) has state or a position in the checkpoint but is not in the program as a source or \
+                 stateful operator"
             ),
             Problem::Appeared { uid, kind } => write!(
                 f,
-                "operator `{uid}` ({kind}) needs state but the checkpoint has none for it"
+                "operator `{uid}` ({kind}) needs state or a position but the checkpoint has none for it"
             ),
             Problem::KindChanged { uid, old, new } => {
                 write!(
@@ -141,14 +142,33 @@ impl fmt::Display for Problem {
                 param,
                 old,
                 new,
-            } => write!(
-                f,
-                "operator `{uid}` changed `{param}` from {} to {}",
-                shown(old),
-                shown(new)
-            ),
+            } => {
+                write!(
+                    f,
+                    "operator `{uid}` changed `{param}` from {} to {}",
+                    shown(old),
+                    shown(new)
+                )?;
+                match consequence(param) {
+                    Some(consequence) => write!(f, " ({consequence})"),
+                    None => Ok(()),
+                }
+            }
         }
     }
+}
+
+/// What would be wrong with results if a parameter changed under the state.
+fn consequence(param: &str) -> Option<&'static str> {
+    Some(match param {
+        "aggregates" => "the state has no values of earlier rows for a new function",
+        "keys" | "partition" => "the state is kept by the old keys",
+        "window" => "the state holds windows of the old length and start",
+        "watermark" => "rows that the old delay dropped and groups that it closed do not come back",
+        "mode" => "the sink holds what the old output mode gave it",
+        "order" => "the state is kept in the old order",
+        _ => return None,
+    })
 }
 
 /// All differences that forbid continuing; never empty.

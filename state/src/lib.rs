@@ -14,12 +14,14 @@
 //! The crate knows nothing of data flow: it makes bytes durable, decides what a directory means after a
 //! crash ([`recovery`], a pure function), and refuses a second writer ([`lease`]).
 
+mod base;
 mod changelog;
 pub mod clock;
 pub mod codec;
 pub mod envelope;
 pub mod epoch;
 pub mod error;
+mod files;
 pub mod fingerprint;
 pub mod lease;
 pub mod location;
@@ -30,11 +32,13 @@ mod names;
 mod operator_state;
 pub mod owner;
 pub mod plan;
+pub mod reader;
 pub mod recovery;
 pub mod retention;
 pub mod snapshot;
 pub mod source_log;
 pub mod table;
+pub mod typed;
 
 pub use changelog::Compression;
 pub use clock::{Clock, ManualClock, SystemClock};
@@ -49,6 +53,7 @@ pub use metadata::Metadata;
 pub use operator_state::{Hit, StateConfig, StateStats};
 pub use owner::OwnerInfo;
 pub use plan::{Plan, SourceRange};
+pub use reader::StateReader;
 pub use recovery::{Recovery, TornManifest};
 pub use retention::{Pruned, Retention};
 pub use snapshot::SnapshotStore;

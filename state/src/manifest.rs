@@ -89,9 +89,9 @@ pub struct SnapshotRef {
     /// from that epoch to the manifest's are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Epoch>,
-    /// State tables only: the base the file builds on, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base: Option<String>,
+    /// State tables only: the bases the files since then build on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bases: Vec<String>,
     /// State tables only: the first key group of the subtask and the one after its last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub groups: Option<(u32, u32)>,

@@ -3,14 +3,15 @@
 //! The end of an epoch is a commit: what the epoch changed goes into one small file that names the file before it; now and then a
 //! file holds everything and the chain starts again. Restoring is reading the chain.
 
-mod commit;
+mod durable;
 mod restore;
 
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::changelog::{Compression, Link};
+use self::durable::{Durable, end_epoch};
+use crate::changelog::Compression;
 use crate::epoch::Epoch;
 use crate::error::Result;
 use crate::location::CheckpointLocation;
@@ -108,35 +109,9 @@ pub struct StateStats {
 #[derive(Debug)]
 pub struct OperatorState {
     tables: Vec<Table>,
-    /// Key groups of the subtask.
-    groups: Range<u32>,
     /// What a restored checkpoint calls the columns of the values, by table.
     value_texts: Vec<Option<String>>,
     durable: Option<Durable>,
-}
-
-/// What only state has that survives.
-#[derive(Debug)]
-struct Durable {
-    config: StateConfig,
-    chain: Chain,
-    /// Bytes the last commit wrote.
-    written: u64,
-}
-
-/// The files that make up the state as last committed.
-#[derive(Debug, Default)]
-struct Chain {
-    /// The newest file, once this subtask has one.
-    last: Option<SnapshotRef>,
-    /// Until then: the newest files of earlier subtasks, whose groups this one has taken over.
-    parents: Vec<Link>,
-    /// Oldest epoch any of the files is of.
-    since: Option<Epoch>,
-    /// Number of files since the last that holds everything.
-    files: u32,
-    /// Bytes of changes in them, before compression.
-    bytes: u64,
 }
 
 impl OperatorState {
@@ -144,7 +119,6 @@ impl OperatorState {
     pub fn in_memory(specs: &[TableSpec]) -> Self {
         Self {
             tables: specs.iter().map(Table::new).collect(),
-            groups: 0..u32::from(u16::MAX) + 1,
             value_texts: vec![None; specs.len()],
             durable: None,
         }
@@ -160,14 +134,32 @@ impl OperatorState {
         key_groups: Range<u32>,
     ) -> Result<Self> {
         Ok(Self {
-            groups: key_groups,
-            durable: Some(Durable {
-                config,
-                chain: Chain::default(),
-                written: 0,
-            }),
+            durable: Some(Durable::new(config, key_groups)),
             ..Self::in_memory(specs)
         })
+    }
+
+    /// Makes the state at the end of `epoch` durable and ends the epoch: slots are void. Returns what the manifest is to name:
+    /// the same as before if nothing changed, nothing if there is no state yet or nothing is made durable.
+    ///
+    /// Durable tables are to be committed inside a tokio runtime.
+    ///
+    /// # Errors
+    /// Of the checkpoint location and of the files. After an error the state cannot be used any more: restore it.
+    pub async fn commit(&mut self, epoch: Epoch) -> Result<Option<SnapshotRef>> {
+        let Some(durable) = &mut self.durable else {
+            end_epoch(&mut self.tables)?;
+            return Ok(None);
+        };
+        durable.commit(&mut self.tables, epoch).await
+    }
+
+    /// Waits until what is being copied into the checkpoint in the background has arrived or failed. Nothing needs that but who
+    /// wants to measure or to test.
+    pub async fn settle(&mut self) {
+        if let Some(durable) = &mut self.durable {
+            durable.take_up_base(true).await;
+        }
     }
 
     /// The table of this index of the specs.
@@ -207,12 +199,10 @@ impl OperatorState {
         }
         if let Some(durable) = &self.durable {
             total.written_bytes = durable.written;
+            total.files_bytes = durable.files_bytes();
+            total.base = durable.anchor.as_ref().map(|anchor| anchor.epoch);
         }
         total
-    }
-
-    fn live_bytes(&self) -> u64 {
-        self.tables.iter().map(|t| t.live_bytes() as u64).sum()
     }
 }
 

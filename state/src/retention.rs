@@ -4,13 +4,15 @@
 //! they name, so that a crash in between leaves at worst files nobody names.
 //!
 //! State tables are chains of files: a manifest names the newest file of each and the oldest epoch the chain reaches back to. All
-//! files of the operator since then stay, whoever wrote them.
+//! files of the operator since then stay, whoever wrote them. It also names the bases the chains start from; data files stay while
+//! a base that stays names them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use crate::base::{self, Base};
 use crate::epoch::Epoch;
 use crate::error::Result;
 use crate::log::CheckpointLog;
@@ -59,20 +61,29 @@ pub(crate) struct Inventory {
     pub(crate) reaches: BTreeMap<Epoch, Reach>,
 }
 
-/// What a manifest needs besides the files it names: by directory of an operator, the oldest epoch of its chains.
+/// What a manifest needs besides the files it names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Reach {
+    /// By directory of an operator, the oldest epoch of its chains.
     pub(crate) since: BTreeMap<String, Epoch>,
+    /// The bases the chains start from.
+    pub(crate) bases: BTreeSet<String>,
+    /// Generation that wrote the manifest.
+    pub(crate) generation: u64,
 }
 
 impl Reach {
     pub(crate) fn of(manifest: &Manifest) -> Self {
-        let mut reach = Self::default();
+        let mut reach = Self {
+            generation: manifest.generation,
+            ..Self::default()
+        };
         for snapshot in manifest.snapshots.values().flatten() {
             if let (Some(since), Some(dir)) = (snapshot.since, operator_dir(&snapshot.file)) {
                 let oldest = reach.since.entry(dir.to_string()).or_insert(since);
                 *oldest = since.min(*oldest);
             }
+            reach.bases.extend(snapshot.bases.iter().cloned());
         }
         reach
     }
@@ -97,6 +108,12 @@ pub(crate) fn doomed(inventory: &Inventory, retention: Retention) -> Pruned {
         .flat_map(|(_, files)| files)
         .collect();
     let mut since: BTreeMap<&str, Epoch> = BTreeMap::new();
+    let kept_bases = inventory.bases(keep_from);
+    let old_bases: BTreeSet<&String> = inventory
+        .reaches
+        .range(..keep_from)
+        .flat_map(|(_, reach)| &reach.bases)
+        .collect();
     for (_, reach) in inventory.reaches.range(keep_from..) {
         for (dir, epoch) in &reach.since {
             let oldest = since.entry(dir).or_insert(*epoch);
@@ -110,14 +127,17 @@ pub(crate) fn doomed(inventory: &Inventory, retention: Retention) -> Pruned {
     let named_by_old = inventory
         .manifests
         .range(..keep_from)
-        .flat_map(|(_, files)| files);
-    let named_by_none = inventory
-        .found
-        .iter()
-        .filter(|file| snapshot::epoch_of(file).is_some_and(|epoch| epoch <= newest));
+        .flat_map(|(_, files)| files)
+        .chain(old_bases.iter().copied());
+    // A base this generation has just finished is named by the next manifest.
+    let generation = inventory.generation();
+    let named_by_none = inventory.found.iter().filter(|file| {
+        let of_files = snapshot::epoch_of(file).is_some_and(|epoch| epoch <= newest);
+        of_files || base::generation_of(file).is_some_and(|found| found < generation)
+    });
     let files: BTreeSet<&String> = named_by_old
         .chain(named_by_none)
-        .filter(|file| !kept.contains(file) && !reached(file))
+        .filter(|file| !kept.contains(file) && !kept_bases.contains(file) && !reached(file))
         .collect();
     Pruned {
         plans: inventory
@@ -142,6 +162,8 @@ pub(crate) struct Known {
     pub(crate) manifests: BTreeMap<Epoch, (BTreeSet<String>, Reach)>,
     /// Files only manifests named that are gone, kept because a chain of a later one may need them.
     lingering: BTreeSet<String>,
+    /// Data files by base.
+    data: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Known {
@@ -155,6 +177,7 @@ impl Known {
         self.lingering.extend(candidates.cloned());
         for file in &pruned.files {
             self.lingering.remove(file);
+            self.data.remove(file);
         }
         self.manifests
             .retain(|epoch, _| !pruned.manifests.contains(epoch));
@@ -167,6 +190,20 @@ impl Known {
     }
 }
 
+impl Inventory {
+    /// The bases that manifests from this epoch on need.
+    fn bases(&self, from: Epoch) -> BTreeSet<&String> {
+        let kept = self.reaches.range(from..);
+        kept.flat_map(|(_, reach)| &reach.bases).collect()
+    }
+
+    /// Generation of the newest manifest.
+    fn generation(&self) -> u64 {
+        let newest = self.reaches.last_key_value();
+        newest.map_or(0, |(_, reach)| reach.generation)
+    }
+}
+
 impl CheckpointLog {
     /// Deletes what is older than `retention` keeps. The first call of this log also deletes snapshots that no
     /// manifest names or reaches, left by epochs that failed. Call it after a commit, as the holder of the lease.
@@ -176,7 +213,9 @@ impl CheckpointLog {
     pub async fn prune(&self, retention: Retention) -> Result<Pruned> {
         let sweep = !self.swept.swap(true, Ordering::Relaxed);
         let inventory = self.inventory(sweep).await?;
-        let doomed = doomed(&inventory, retention);
+        let mut doomed = doomed(&inventory, retention);
+        let data = self.doomed_data(&inventory, &doomed).await?;
+        doomed.files.splice(0..0, data);
         for epoch in &doomed.manifests {
             self.delete(&LogFile::Manifest(*epoch).name()).await?;
         }
@@ -188,6 +227,44 @@ impl CheckpointLog {
         }
         self.known().forget(&inventory, &doomed);
         Ok(doomed)
+    }
+
+    /// Data files no base needs that stays: those of doomed bases, and those found that an earlier run left behind.
+    async fn doomed_data(&self, inventory: &Inventory, pruned: &Pruned) -> Result<Vec<String>> {
+        let is_base = |file: &&String| base::generation_of(file).is_some();
+        let of_none = inventory.found.iter().filter(|file| {
+            let generation = base::generation_of_data(file);
+            generation.is_some_and(|found| found < inventory.generation())
+        });
+        let mut data: BTreeSet<String> = of_none.cloned().collect();
+        let doomed: Vec<&String> = pruned.files.iter().filter(is_base).collect();
+        if doomed.is_empty() && data.is_empty() {
+            return Ok(Vec::new());
+        }
+        for base in doomed {
+            data.extend(self.data_of(base).await?);
+        }
+        let kept = inventory.reaches.iter();
+        let kept = kept.filter(|(epoch, _)| !pruned.manifests.contains(epoch));
+        let named: BTreeSet<&String> = kept.flat_map(|(_, reach)| &reach.bases).collect();
+        let finished = inventory.found.iter().filter(is_base);
+        let finished = finished.filter(|base| !pruned.files.contains(base));
+        for base in named.into_iter().chain(finished) {
+            for file in self.data_of(base).await? {
+                data.remove(&file);
+            }
+        }
+        Ok(data.into_iter().collect())
+    }
+
+    /// The data files of a base; none if the base is gone.
+    async fn data_of(&self, base: &str) -> Result<BTreeSet<String>> {
+        if let Some(data) = self.known().data.get(base) {
+            return Ok(data.clone());
+        }
+        let data = Base::data_of(self.location(), base).await?;
+        self.known().data.insert(base.to_string(), data.clone());
+        Ok(data)
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
@@ -244,6 +321,9 @@ impl CheckpointLog {
             let operator = format!("{}/{operator}", snapshot::DIR);
             for subtask in self.location().list_dirs(&operator).await? {
                 let dir = format!("{operator}/{subtask}");
+                let found = self.location().list(&dir).await?;
+                files.extend(found.iter().map(|file| format!("{dir}/{}", file.name)));
+                let dir = format!("{dir}/{}", base::DATA_DIR);
                 let found = self.location().list(&dir).await?;
                 files.extend(found.iter().map(|file| format!("{dir}/{}", file.name)));
             }

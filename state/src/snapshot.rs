@@ -57,7 +57,7 @@ impl SnapshotStore {
             crc32: crc32fast::hash(payload),
             bytes: payload.len() as u64,
             since: None,
-            base: None,
+            bases: Vec::new(),
             groups: None,
         })
     }
@@ -114,6 +114,35 @@ pub(crate) async fn read_named(
         });
     }
     Ok(file.slice_ref(payload))
+}
+
+/// The bytes of a data file, which has no envelope, checked.
+///
+/// # Errors
+/// [`StateError::Missing`], [`StateError::Damaged`], the storage's own.
+pub(crate) async fn read_data(
+    location: &CheckpointLocation,
+    link: &Link,
+    named_by: &str,
+) -> Result<Bytes> {
+    let path = location.display_of(&link.file);
+    let Some(bytes) = location.get(&link.file).await? else {
+        return Err(StateError::Missing {
+            path,
+            epoch: None,
+            reason: format!("{named_by} names this file"),
+            remedy: REMEDY,
+        });
+    };
+    let found = (crc32fast::hash(&bytes), bytes.len() as u64);
+    if found != (link.crc32, link.bytes) {
+        let reason = format!(
+            "it has {} bytes with checksum {:08x}, {named_by} names {} bytes with checksum {:08x}",
+            found.1, found.0, link.bytes, link.crc32
+        );
+        return Err(damaged(path, reason));
+    }
+    Ok(bytes)
 }
 
 /// The error about a snapshot file whose checksum fits and whose content makes no sense.

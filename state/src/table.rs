@@ -16,8 +16,9 @@ mod spec;
 use std::ops::Range;
 
 use self::hashed::Hashed;
-use self::ordered::{Ordered, full_key};
+use self::ordered::Ordered;
 use crate::error::{Result, StateError};
+use crate::files::{TableFiles, group_key};
 
 pub use self::spec::{Entry, TableKind, TableSpec, TableStats};
 pub use crate::operator_state::OperatorState;
@@ -114,7 +115,10 @@ impl Table {
     /// # Errors
     /// Of the files.
     pub fn load(&mut self) -> Result<()> {
-        Ok(())
+        match &mut self.store {
+            Store::Hashed(table) => table.load(),
+            Store::Ordered(table) => table.load(),
+        }
     }
 
     /// Value of a slot; `None` if there is no such entry.
@@ -227,7 +231,7 @@ impl Table {
         prefix: &[u8],
         visit: &mut dyn FnMut(Entry<'_>) -> Result<bool>,
     ) -> Result<()> {
-        let full = full_key(group_of(group), prefix);
+        let full = group_key(group_of(group), prefix);
         match &mut self.store {
             Store::Ordered(table) => table.prefix(&full, visit),
             Store::Hashed(_) => Err(self.wrong("read by prefix")),
@@ -240,7 +244,11 @@ impl Table {
     /// [`StateError::WrongTable`] for other tables, those of the files.
     pub fn get(&mut self, group: u32, key: &[u8]) -> Result<Option<Vec<u8>>> {
         if let Store::Ordered(table) = &mut self.store {
-            return Ok(table.get(&full_key(group_of(group), key)).map(Into::into));
+            let full = group_key(group_of(group), key);
+            if table.get(&full).is_none() {
+                table.look_up(vec![full.clone().into()])?;
+            }
+            return Ok(table.get(&full).map(Into::into));
         }
         let slot = self.slot_of(group, key, "read by key")?;
         self.load()?;
@@ -253,7 +261,7 @@ impl Table {
     /// [`StateError::WrongTable`] for other tables, those of the files.
     pub fn put(&mut self, group: u32, key: &[u8], value: &[u8]) -> Result<()> {
         if let Store::Ordered(table) = &mut self.store {
-            table.put(&full_key(group_of(group), key), value);
+            table.put(&group_key(group_of(group), key), value);
             return Ok(());
         }
         let slot = self.slot_of(group, key, "written by key")?;
@@ -267,7 +275,7 @@ impl Table {
     /// [`StateError::WrongTable`] for other tables, those of the files.
     pub fn delete(&mut self, group: u32, key: &[u8]) -> Result<()> {
         if let Store::Ordered(table) = &mut self.store {
-            table.delete(&full_key(group_of(group), key));
+            table.delete(&group_key(group_of(group), key));
             return Ok(());
         }
         let slot = self.slot_of(group, key, "written by key")?;
@@ -292,20 +300,15 @@ impl Table {
     }
 
     /// Replaces the value of every entry by what `rewrite` makes of it: for operators whose layout of values has changed since
-    /// the checkpoint was written.
+    /// the checkpoint was written. Slots are void; the next commit writes everything.
     ///
     /// # Errors
     /// Of the files and of `rewrite`.
     pub fn rewrite(&mut self, rewrite: &mut dyn FnMut(&[u8]) -> Result<Vec<u8>>) -> Result<()> {
-        let mut entries = Vec::new();
-        self.scan(&mut |entry| {
-            let value = rewrite(entry.value)?;
-            entries.push((entry.group, entry.time, entry.key.to_vec(), value));
-            Ok(())
-        })?;
-        for (group, time, key, value) in entries {
-            let slot = self.touch(group, time, &key);
-            self.set_expiring(slot, &value, time);
+        self.end_epoch(&mut |_| {})?;
+        match &mut self.store {
+            Store::Hashed(table) => table.rewrite(rewrite)?,
+            Store::Ordered(table) => table.rewrite(rewrite)?,
         }
         self.rewritten = true;
         Ok(())
@@ -370,11 +373,75 @@ impl Table {
     }
 
     /// Ends the epoch, handing on what it changed. Slots are void.
-    pub(crate) fn end_epoch(&mut self, changes: &mut dyn FnMut(Change<'_>)) {
+    pub(crate) fn end_epoch(&mut self, changes: &mut dyn FnMut(Change<'_>)) -> Result<()> {
         self.rewritten = false;
         match &mut self.store {
             Store::Hashed(table) => table.end_epoch(changes),
             Store::Ordered(table) => table.end_epoch(changes),
+        }
+    }
+
+    /// Settles the counts of entries that were set or removed without being looked up.
+    pub(crate) fn settle(&mut self) -> Result<()> {
+        match &mut self.store {
+            Store::Hashed(table) => table.settle_blind(),
+            Store::Ordered(table) => table.settle_blind(),
+        }
+    }
+
+    /// True if memory has every entry.
+    pub(crate) fn is_complete(&self) -> bool {
+        match &self.store {
+            Store::Hashed(table) => table.rows_in_memory() == table.rows,
+            Store::Ordered(table) => table.rows_in_memory() == table.rows,
+        }
+    }
+
+    /// Brings the files to the state of memory. Between epochs.
+    pub(crate) fn flush(&mut self, files: &TableFiles) -> Result<()> {
+        match &mut self.store {
+            Store::Hashed(table) => table.flush(files),
+            Store::Ordered(table) => table.flush(files),
+        }
+    }
+
+    /// Hands on age, in epochs, and bytes of every entry in memory.
+    pub(crate) fn ages(&self, visit: &mut dyn FnMut(u32, usize)) {
+        match &self.store {
+            Store::Hashed(table) => table.ages(visit),
+            Store::Ordered(table) => table.ages(visit),
+        }
+    }
+
+    /// Forgets the entries `keep` does not want, given age and bytes. After a flush.
+    pub(crate) fn forget(&mut self, keep: &mut dyn FnMut(u32, usize) -> bool) {
+        match &mut self.store {
+            Store::Hashed(table) => table.forget(keep),
+            Store::Ordered(table) => table.forget(keep),
+        }
+    }
+
+    /// Number of entries by bucket of time; one bucket 0 if the table is not timed.
+    pub(crate) fn totals(&self) -> Vec<(i64, u64)> {
+        match &self.store {
+            Store::Hashed(table) => table.totals(),
+            Store::Ordered(table) => vec![(0, table.rows)],
+        }
+    }
+
+    /// Takes over files that hold so many entries. On an empty table.
+    pub(crate) fn attach(&mut self, files: TableFiles, totals: &[(i64, u64)]) {
+        match &mut self.store {
+            Store::Hashed(table) => table.attach(files, totals),
+            Store::Ordered(table) => table.attach(files, totals.iter().map(|(_, n)| n).sum()),
+        }
+    }
+
+    /// Lets go of the files: memory has everything.
+    pub(crate) fn detach(&mut self) {
+        match &mut self.store {
+            Store::Hashed(table) => table.detach(),
+            Store::Ordered(table) => table.detach(),
         }
     }
 

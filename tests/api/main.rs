@@ -2,9 +2,13 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod accounting;
+mod changes;
+mod complete;
+mod field;
 mod frames;
 mod manager;
 mod refusals;
+mod restart_changes;
 mod sinks;
 mod support;
 mod worked_example;

@@ -207,9 +207,13 @@ impl Case {
 
     /// Whether the query has a watermark at all.
     pub(crate) fn has_watermark(&self) -> bool {
-        self.pipeline
-            .iter()
-            .any(|op| matches!(op, Op::WithWatermark { .. }))
+        self.watermarks() > 0
+    }
+
+    /// How many watermarks it declares.
+    pub(crate) fn watermarks(&self) -> usize {
+        let watermark = |op: &&Op| matches!(op, Op::WithWatermark { .. });
+        self.pipeline.iter().filter(watermark).count()
     }
 }
 

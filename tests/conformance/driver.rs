@@ -28,11 +28,16 @@ pub(crate) trait Query {
     /// Columns and types of the result.
     fn schema(&self) -> SchemaRef;
 
-    /// Starts it, on its checkpoint if it ran before.
-    async fn start(&mut self) -> Result<(), EngineError>;
+    /// Starts it with so many subtasks, on its checkpoint if it ran before.
+    async fn start(&mut self, parallelism: usize) -> Result<(), EngineError>;
 
-    /// Waits until nothing is left to do; for a trigger that ends by itself, until it has ended.
+    /// Waits until nothing is left to do in a step; for a trigger that ends by itself, until it has ended.
     async fn settle(&mut self) -> Result<(), EngineError>;
+
+    /// The same after a start between two steps, with no new rows.
+    async fn settle_between(&mut self) -> Result<(), EngineError> {
+        self.settle().await
+    }
 
     /// Stops it in an orderly way; does nothing if it is not running.
     async fn stop(&mut self) -> Result<(), EngineError>;

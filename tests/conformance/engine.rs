@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
-use weir::{DataFrame, Session, StreamingQuery, Trigger as WeirTrigger};
+use weir::{DataFrame, QueryConfig, Session, StreamingQuery, Trigger as WeirTrigger};
 
 use crate::case::{Case, EpochKind, Op, Trigger};
 use crate::collector::Collector;
@@ -46,7 +46,9 @@ fn config_key(key: &str) -> String {
 #[async_trait(?Send)]
 impl Engine for Weir {
     async fn build(&self, case: &Case, home: &Path) -> Result<Box<dyn Query>, EngineError> {
-        let mut builder = Session::builder().config("spark.sql.shuffle.partitions", "2");
+        let mut builder = Session::builder()
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.streaming.pollingDelay", "2ms");
         for (key, value) in &case.config {
             builder = builder.config(config_key(key), value);
         }
@@ -156,11 +158,16 @@ impl Query for WeirQuery {
         self.result.schema()
     }
 
-    async fn start(&mut self) -> Result<(), EngineError> {
+    async fn start(&mut self, parallelism: usize) -> Result<(), EngineError> {
+        let engine = QueryConfig {
+            parallelism,
+            ..QueryConfig::default()
+        };
         let mut writer = self
             .result
             .clone()
             .write_stream()
+            .engine(engine)
             .output_mode(self.output_mode.as_str())
             .option("checkpointLocation", self.checkpoint.to_string_lossy())
             .sink(std::sync::Arc::new(self.collector.clone()));

@@ -25,7 +25,42 @@ pub(crate) fn judge(topic: &str, case: &Case, seen: &Seen, strict: bool) -> Resu
         same_step(case, expect, step, schema, strict)
             .map_err(|difference| format!("step {number}: {difference}"))?;
     }
+    if let Some((number, difference)) = &seen.between {
+        return Err(format!("after step {number}: {difference}"));
+    }
     ended(case, seen)
+}
+
+/// Whether a start without new rows gave what it should: an epoch again, or nothing.
+pub(crate) fn repeated(
+    case: &Case,
+    expected: Option<&SeenEpoch>,
+    got: &[SeenEpoch],
+    schema: &Schema,
+) -> Result<(), String> {
+    let (expected, got) = match (expected, got) {
+        (None, []) => return Ok(()),
+        (None, more) => {
+            let ids: Vec<u64> = more.iter().map(|epoch| epoch.id).collect();
+            return Err(format!("epochs {ids:?} without new rows"));
+        }
+        (Some(expected), [got]) => (expected, got),
+        (Some(expected), other) => {
+            return Err(format!(
+                "{} epochs, expected epoch {} again",
+                other.len(),
+                expected.id
+            ));
+        }
+    };
+    let again = EpochExpect {
+        id: expected.id,
+        kind: expected.kind,
+        watermark: expected.watermark.clone(),
+        rows: expected.rows.clone(),
+    };
+    same_epochs(case, &[again], std::slice::from_ref(got), schema)
+        .map_err(|difference| format!("repeated {difference}"))
 }
 
 /// A refusal is right if it was expected at the start, or if Spark too refuses the plan but later.

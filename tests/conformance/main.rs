@@ -9,10 +9,11 @@
 //! | `CONFORMANCE_REPORT` | write one JSON line a case to this file |
 //! | `CONFORMANCE_ALL=1` | also run the cases of steps that have not come |
 //! | `CONFORMANCE_EPOCHS=0` | compare step by step only, not epoch by epoch |
-//! | `CONFORMANCE_SECONDS` | how long one case may take, 60 by default |
+//! | `CONFORMANCE_WAYS` | run stateful cases in these ways (`straight`, `restarted`, `rescaled`, `replayed`), all by default |
+//! | `CONFORMANCE_SECONDS` | how long one case may take in one way, 60 by default |
 //!
 //! `case.rs` reads a case, `scope.rs` says which step it belongs to, `input.rs` makes the files, `run.rs`
-//! does the steps through `driver.rs`, `value.rs` spells what came out, `judge.rs` and `compare.rs` compare.
+//! does the steps through `driver.rs` in one of the ways of `ways.rs`, `value.rs` spells what came out, `judge.rs` and `compare.rs` compare.
 
 mod calendar;
 mod case;
@@ -28,6 +29,7 @@ mod run;
 mod scope;
 mod suite;
 mod value;
+mod ways;
 mod words;
 
 use std::env;
@@ -84,6 +86,7 @@ fn suite(arguments: &[String]) -> Result<Suite, String> {
         filter: filter(arguments),
         all: env::var("CONFORMANCE_ALL").is_ok_and(|value| value == "1"),
         strict: env::var("CONFORMANCE_EPOCHS").map_or(true, |value| value != "0"),
+        ways: ways::parse(&env::var("CONFORMANCE_WAYS").unwrap_or_else(|_| "all".to_owned()))?,
         limit: Duration::from_secs(seconds),
         known: known::parse(&known)?,
     })

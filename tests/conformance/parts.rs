@@ -18,6 +18,7 @@ mod run;
 mod scope;
 mod suite;
 mod value;
+mod ways;
 mod words;
 
 #[path = "parts/arrays.rs"]

@@ -10,7 +10,9 @@ use crate::calendar;
 use crate::case::{Case, EpochKind, Restart, Row, Step, Trigger};
 use crate::driver::{Engine, EngineError, Epoch, Query};
 use crate::input::{Inbox, place};
+use crate::judge;
 use crate::value;
+use crate::ways::Way;
 
 /// Everything seen of one case.
 #[derive(Default)]
@@ -21,6 +23,8 @@ pub(crate) struct Seen {
     /// The steps that came to their end.
     pub(crate) steps: Vec<SeenStep>,
     pub(crate) failed: Option<SeenFailure>,
+    /// What was not as it should be between two steps, with the number of the step before.
+    pub(crate) between: Option<(usize, String)>,
 }
 
 /// What a step emitted.
@@ -30,6 +34,7 @@ pub(crate) struct SeenStep {
 }
 
 /// What one epoch emitted.
+#[derive(Debug, Clone)]
 pub(crate) struct SeenEpoch {
     pub(crate) id: u64,
     pub(crate) kind: EpochKind,
@@ -49,7 +54,12 @@ pub(crate) struct SeenFailure {
 ///
 /// # Errors
 /// Only what is wrong with the harness or the case; what the engine refuses or fails at is noted.
-pub(crate) async fn run(engine: &dyn Engine, case: &Case, home: &Path) -> Result<Seen, String> {
+pub(crate) async fn run(
+    engine: &dyn Engine,
+    case: &Case,
+    way: Way,
+    home: &Path,
+) -> Result<Seen, String> {
     let inbox = Inbox::create(case, home)?;
     let mut seen = Seen::default();
     let query = match engine.build(case, home).await {
@@ -60,7 +70,13 @@ pub(crate) async fn run(engine: &dyn Engine, case: &Case, home: &Path) -> Result
         }
     };
     seen.schema = Some(query.schema());
-    let mut run = Run { case, query, inbox };
+    let mut run = Run {
+        case,
+        way,
+        query,
+        inbox,
+        starts: 0,
+    };
     run.steps(&mut seen).await?;
     run.query.stop().await.ok();
     Ok(seen)
@@ -68,25 +84,23 @@ pub(crate) async fn run(engine: &dyn Engine, case: &Case, home: &Path) -> Result
 
 struct Run<'a> {
     case: &'a Case,
+    way: Way,
     query: Box<dyn Query>,
     inbox: Inbox,
+    starts: usize,
 }
 
 impl Run<'_> {
     async fn steps(&mut self, seen: &mut Seen) -> Result<(), String> {
         if self.case.trigger == Trigger::Default
-            && let Err(error) = self.query.start().await
+            && let Err(error) = self.start().await
         {
             seen.refused = Some(error);
             return Ok(());
         }
         for (number, step) in self.case.steps.iter().enumerate() {
             let done = self.step(step).await?;
-            let epochs = self.query.take_epochs()?;
-            let epochs = epochs
-                .into_iter()
-                .map(|epoch| self.seen_epoch(epoch))
-                .collect::<Result<Vec<_>, _>>()?;
+            let epochs = self.take_epochs()?;
             if let Err(error) = done {
                 seen.failed = Some(SeenFailure {
                     step: number,
@@ -97,8 +111,53 @@ impl Run<'_> {
             }
             let watermark = self.watermark(self.query.next_watermark()?);
             seen.steps.push(SeenStep { epochs, watermark });
+            if self.way.interrupts()
+                && let Err(difference) = self.interrupt(seen).await
+            {
+                seen.between = Some((number, difference));
+                return Ok(());
+            }
         }
         Ok(())
+    }
+
+    /// Stops and starts the query after a step, as its way says. Nothing may come of it but the newest epoch again, the same, if
+    /// its commit was forgotten.
+    async fn interrupt(&mut self, seen: &Seen) -> Result<(), String> {
+        self.query.stop().await?;
+        let newest = seen.steps.iter().flat_map(|step| &step.epochs).next_back();
+        let mut expected = None;
+        if self.way == Way::Replayed {
+            self.query.lose_commit()?;
+            expected = newest;
+        }
+        self.start().await?;
+        self.query.settle_between().await?;
+        let got = self.take_epochs()?;
+        let schema = seen.schema.as_ref().ok_or("the query has no schema")?;
+        judge::repeated(self.case, expected, &got, schema)?;
+        let watermark = self.watermark(self.query.next_watermark()?);
+        let before = seen.steps.last().map(|step| &step.watermark);
+        match before {
+            Some(before) if *before != watermark => Err(format!(
+                "watermark {watermark:?}, expected {before:?} as before"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    async fn start(&mut self) -> Result<(), EngineError> {
+        let parallelism = self.way.parallelism(self.starts);
+        self.starts += 1;
+        self.query.start(parallelism).await
+    }
+
+    fn take_epochs(&mut self) -> Result<Vec<SeenEpoch>, String> {
+        let epochs = self.query.take_epochs()?;
+        epochs
+            .into_iter()
+            .map(|epoch| self.seen_epoch(epoch))
+            .collect()
     }
 
     /// The outer error is the harness's, the inner one the engine's.
@@ -127,7 +186,7 @@ impl Run<'_> {
 
     async fn start_after(&mut self, stopped: Result<(), EngineError>) -> Result<(), EngineError> {
         stopped?;
-        self.query.start().await
+        self.start().await
     }
 
     async fn restart(&mut self, restart: &Restart) -> Result<(), EngineError> {

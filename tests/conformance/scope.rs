@@ -9,7 +9,7 @@ use crate::case::{Case, Op, Trigger, When};
 use crate::words::{Word, functions, has, has_comma_join, words};
 
 /// The newest step whose cases are run.
-pub(crate) const CURRENT_STEP: u8 = 1;
+pub(crate) const CURRENT_STEP: u8 = 2;
 
 /// Files to files, stateless.
 const FOUNDATION: u8 = 1;
@@ -26,6 +26,21 @@ pub(crate) struct Placed {
     pub(crate) step: u8,
     pub(crate) why: String,
 }
+
+/// Topics of which every case with one input belongs to the step of state, whatever functions it uses.
+const STATE_TOPICS: &[&str] = &[
+    "aggregate",
+    "chained",
+    "dedup",
+    "output_mode",
+    "pipelines",
+    "recovery",
+    "session_window",
+    "trigger",
+    "unsupported",
+    "watermark",
+    "window",
+];
 
 /// Cases the rule would place elsewhere: topic, name, step, reason.
 const LISTED: &[(&str, &str, u8, &str)] = &[(
@@ -118,10 +133,20 @@ pub(crate) fn place(topic: &str, case: &Case) -> Placed {
     } else {
         needs(topic, case)
     };
+    let of_state = STATE_TOPICS.contains(&topic);
     needs
         .into_iter()
+        .map(|need| match need.step {
+            BREADTH if of_state => placed(STATE, format!("topic {topic}")),
+            _ => need,
+        })
         .max_by_key(|need| need.step)
         .unwrap_or_else(|| placed(FOUNDATION, "stateless"))
+}
+
+/// Whether the query of a case keeps state, or its settings are about it.
+pub(crate) fn is_stateful(topic: &str, case: &Case) -> bool {
+    topic == "recovery" || needs(topic, case).iter().any(|need| need.step == STATE)
 }
 
 fn is_ahead(topic: &str, name: &str) -> bool {
@@ -202,8 +227,8 @@ fn needs(topic: &str, case: &Case) -> Vec<Placed> {
 
 fn topic_need(topic: &str) -> Option<Placed> {
     let step = match topic {
-        "watermark" | "window" | "session_window" | "aggregate" | "output_mode" | "dedup"
-        | "chained" | "trigger" | "pipelines" => STATE,
+        "recovery" | "unsupported" => return None,
+        topic if STATE_TOPICS.contains(&topic) => STATE,
         "types_nulls" | "functions" | "file_source" => BREADTH,
         "join_stream_static" | "join_stream_stream" => JOINS,
         _ => return None,

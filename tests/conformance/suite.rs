@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::judge::judge;
 use crate::report::{AGREES, Entry, Status};
 use crate::run::run;
 use crate::scope::{self, CURRENT_STEP};
+use crate::ways::{self, Way};
 
 /// How many cases run side by side.
 const THREADS: usize = 4;
@@ -28,7 +29,9 @@ pub(crate) struct Suite {
     pub(crate) all: bool,
     /// Compare epoch by epoch, not only step by step.
     pub(crate) strict: bool,
-    /// How long one case may take.
+    /// The ways stateful cases are run.
+    pub(crate) ways: Vec<Way>,
+    /// How long one case may take in one way.
     pub(crate) limit: Duration,
     /// Reasons by case.
     pub(crate) known: BTreeMap<String, String>,
@@ -104,13 +107,62 @@ impl Suite {
         let Some(engine) = engine else {
             return (Status::Fail, "no engine is connected".to_owned());
         };
-        let result = limited(engine, topic, case, self.strict, self.limit);
+        let result = self.in_all_ways(engine, &topic, case);
         match (result, self.known.get(name)) {
             (Ok(_), Some(_)) => (Status::Pass, AGREES.to_owned()),
             (Ok(remark), None) => (Status::Pass, remark),
             (Err(_), Some(reason)) => (Status::KnownDifference, reason.clone()),
             (Err(difference), None) => (Status::Fail, difference),
         }
+    }
+
+    /// The remark of the first way, or the first difference.
+    fn in_all_ways(
+        &self,
+        engine: &'static dyn Engine,
+        topic: &str,
+        case: Case,
+    ) -> Result<String, String> {
+        let stateful = scope::is_stateful(topic, &case);
+        let wanted = |way: &Way| match *way {
+            Way::Straight => !stateful || self.ways.contains(way),
+            _ => stateful && self.ways.contains(way) && way.suits(&case),
+        };
+        let ways: Vec<Way> = ways::ALL.into_iter().filter(wanted).collect();
+        let (case, mut remark) = (Arc::new(case), None);
+        for way in ways {
+            let what = One {
+                engine,
+                topic: topic.to_owned(),
+                case: Arc::clone(&case),
+                way,
+                strict: self.strict,
+            };
+            let told = limited(what, self.limit).map_err(|difference| match way {
+                Way::Straight => difference,
+                way => format!("{}: {difference}", way.name()),
+            })?;
+            remark.get_or_insert(told);
+        }
+        Ok(remark.unwrap_or_default())
+    }
+}
+
+/// One case in one way.
+struct One {
+    engine: &'static dyn Engine,
+    topic: String,
+    case: Arc<Case>,
+    way: Way,
+    strict: bool,
+}
+
+impl One {
+    fn run(&self) -> Result<String, String> {
+        let home = tempfile::tempdir().map_err(|e| format!("a directory for the case: {e}"))?;
+        let running = run(self.engine, &self.case, self.way, home.path());
+        let seen = actix_rt::System::new().block_on(running)?;
+        judge(&self.topic, &self.case, &seen, self.strict)
     }
 }
 
@@ -133,17 +185,11 @@ fn stem(path: &Path) -> String {
 
 /// Runs a case in a thread of its own. A thread that does not come back is left behind: it may be stuck
 /// in the engine, and the report must come all the same.
-fn limited(
-    engine: &'static dyn Engine,
-    topic: String,
-    case: Case,
-    strict: bool,
-    limit: Duration,
-) -> Result<String, String> {
+fn limited(what: One, limit: Duration) -> Result<String, String> {
     let (sender, receiver) = mpsc::channel();
     let thread = thread::Builder::new()
-        .name(case.name.clone())
-        .spawn(move || sender.send(one(engine, &topic, &case, strict)).ok())
+        .name(what.case.name.clone())
+        .spawn(move || sender.send(what.run()).ok())
         .map_err(|e| format!("starting a thread: {e}"))?;
     match receiver.recv_timeout(limit) {
         Ok(result) => result,
@@ -159,15 +205,4 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("without a message")
-}
-
-fn one(
-    engine: &'static dyn Engine,
-    topic: &str,
-    case: &Case,
-    strict: bool,
-) -> Result<String, String> {
-    let home = tempfile::tempdir().map_err(|e| format!("a directory for the case: {e}"))?;
-    let seen = actix_rt::System::new().block_on(run(engine, case, home.path()))?;
-    judge(topic, case, &seen, strict)
 }

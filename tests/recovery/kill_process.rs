@@ -1,16 +1,18 @@
 //! Goal: SIGKILL at random moments, with files arriving all the while, loses and doubles nothing.
 //! Method: this test binary runs itself as a child that runs the query; the parent kills it and starts it again.
 //!
-//! `WEIR_KILLS` sets the number of kills (8 unless set), `WEIR_SEED` the moments.
+//! `WEIR_KILLS` sets the number of kills (8 unless set, half of it for each stateful query), `WEIR_SEED` the moments.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use weir::prelude::*;
 
+use crate::queries::Kind;
 use crate::shop::Shop;
 
 const CHILD: &str = "WEIR_TEST_CHILD";
+const KIND: &str = "WEIR_TEST_KIND";
 const ROWS: u64 = 200;
 
 fn number(variable: &str, default: u64) -> u64 {
@@ -20,10 +22,11 @@ fn number(variable: &str, default: u64) -> u64 {
         .unwrap_or(default)
 }
 
-fn spawn(home: &std::path::Path) -> Child {
+fn spawn(kind: Kind, home: &std::path::Path) -> Child {
     Command::new(std::env::current_exe().expect("this binary"))
         .args(["--exact", "kill_process::child", "--nocapture"])
         .env(CHILD, home)
+        .env(KIND, format!("{kind:?}"))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -33,7 +36,7 @@ fn spawn(home: &std::path::Path) -> Child {
 /// Not a test of its own: the body of the child process.
 #[test]
 fn child() {
-    let Ok(home) = std::env::var(CHILD) else {
+    let (Ok(home), Ok(kind)) = (std::env::var(CHILD), std::env::var(KIND)) else {
         return;
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -41,11 +44,8 @@ fn child() {
         .build()
         .expect("runtime");
     runtime.block_on(async {
-        let session = Session::builder()
-            .parallelism(2)
-            .build()
-            .expect("a session");
-        let shop = Shop::new(std::path::Path::new(&home));
+        let shop = Shop::of(Kind::named(&kind), std::path::Path::new(&home));
+        let session = shop.session().expect("a session");
         let query = shop
             .start(&session, Trigger::Default, std::sync::Arc::default())
             .await
@@ -64,15 +64,14 @@ fn random(state: &mut u64) -> u64 {
     mixed ^ (mixed >> 27)
 }
 
-#[test]
 #[allow(clippy::disallowed_methods, reason = "a deadline for a child process")]
-fn exactly_once_under_sigkill_at_random_moments() {
+fn killed_at_random_moments(kind: Kind, kills: u64) {
     let home = tempfile::tempdir().expect("a directory");
-    let shop = Shop::new(home.path());
-    let (kills, mut seed) = (number("WEIR_KILLS", 8), number("WEIR_SEED", 42));
+    let shop = Shop::of(kind, home.path());
+    let mut seed = number("WEIR_SEED", 42);
     let mut files = 0;
     for _ in 0..kills {
-        let mut child = spawn(home.path());
+        let mut child = spawn(kind, home.path());
         let lives_until = Instant::now() + Duration::from_millis(150 + random(&mut seed) % 600);
         while Instant::now() < lives_until {
             shop.drop_file(files, ROWS);
@@ -82,7 +81,20 @@ fn exactly_once_under_sigkill_at_random_moments() {
         child.kill().expect("SIGKILL");
         child.wait().expect("gone");
     }
+    shop.drop_file(files, ROWS);
     shop.run(std::sync::Arc::default())
         .expect("finishes what is left");
-    shop.assert_exactly_once(files, ROWS, &format!("{kills} kills, {files} files"));
+    shop.assert_exactly_once(files + 1, ROWS, &format!("{kills} kills, {files} files"));
+}
+
+#[test]
+fn exactly_once_under_sigkill_at_random_moments() {
+    killed_at_random_moments(Kind::Purchases, number("WEIR_KILLS", 8));
+}
+
+#[test]
+fn stateful_queries_are_exactly_once_under_sigkill_at_random_moments() {
+    for kind in Kind::STATEFUL {
+        killed_at_random_moments(kind, number("WEIR_KILLS", 8).div_ceil(2));
+    }
 }

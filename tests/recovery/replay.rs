@@ -6,6 +6,7 @@ use std::sync::Arc;
 use weir::prelude::*;
 use weir::runtime::Fault;
 
+use crate::queries::Kind;
 use crate::shop::Shop;
 
 fn block_on<F: std::future::Future>(future: F) -> F::Output {
@@ -105,4 +106,56 @@ fn e8_output_does_not_depend_on_the_run() {
         shop.output_by_manifest()
     };
     assert_eq!(ids(), ids());
+}
+
+/// Field oracle: the same rows give the same result however they are cut into epochs, spread over subtasks, or interrupted.
+#[test]
+fn e8_results_do_not_depend_on_how_files_are_cut_into_epochs() {
+    for kind in Kind::STATEFUL {
+        for (files, parallelism) in [(1, 1), (2, 3), (6, 2)] {
+            let home = tempfile::tempdir().expect("a directory");
+            let shop = Shop::of(kind, home.path()).cut(files, parallelism);
+            (0..6).for_each(|number| shop.drop_file(number, 40));
+            shop.run(Arc::default()).expect("ends well");
+            shop.assert_exactly_once(6, 40, &format!("{files} files an epoch"));
+        }
+    }
+}
+
+/// The parallelism of a stateful query differs at every start: key groups move.
+#[test]
+fn stateful_queries_go_on_with_another_parallelism_after_every_restart() {
+    for kind in Kind::STATEFUL {
+        let home = tempfile::tempdir().expect("a directory");
+        for (number, parallelism) in (0..8).zip([1, 2, 3, 5, 4, 1, 3, 2]) {
+            let shop = Shop::of(kind, home.path()).cut(1, parallelism);
+            shop.drop_file(number, 40);
+            shop.run(Arc::default()).expect("goes on");
+            let situation = format!("start {number} with {parallelism} subtasks");
+            shop.assert_exactly_once(number + 1, 40, &situation);
+        }
+    }
+}
+
+/// A lost commit runs its epoch again over the state of the epoch before, not over its own.
+#[test]
+fn e2_lost_commit_of_a_stateful_query_restores_the_state_before_it() {
+    for kind in Kind::STATEFUL {
+        let home = tempfile::tempdir().expect("a directory");
+        for number in 0..5 {
+            let shop = Shop::of(kind, home.path());
+            shop.drop_file(number, 40);
+            shop.run(Arc::default()).expect("ends well");
+            let commits = fs::read_dir(home.path().join("checkpoint/commits")).expect("listed");
+            let numbers =
+                commits.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u64>().ok());
+            let newest = numbers.max().expect("a commit");
+            fs::remove_file(home.path().join(format!("checkpoint/commits/{newest}")))
+                .expect("the newest manifest");
+        }
+        let shop = Shop::of(kind, home.path());
+        shop.drop_file(5, 40);
+        shop.run(Arc::default()).expect("ends well");
+        shop.assert_exactly_once(6, 40, "every newest commit was lost once");
+    }
 }

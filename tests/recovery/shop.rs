@@ -1,28 +1,53 @@
-//! The shop: input files of actions, the query over them, and what has to be in its output.
+//! The shop: input files of actions, a query over them, and whether its output is right.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{Int64Array, RecordBatch};
-use weir::connectors::file::sink::manifest::committed_files;
 use weir::prelude::*;
 use weir::runtime::FailPoints;
 
-const ACTIONS: [&str; 3] = ["purchase", "view", "return"];
+use crate::queries::{Kind, SCHEMA};
+use crate::target;
 
-/// One shop in a directory: `in`, `out`, `checkpoint`.
+/// One shop in a directory: `in`, `out` or `table.json`, `checkpoint`.
 pub(crate) struct Shop {
     home: PathBuf,
+    kind: Kind,
+    settings: Vec<(&'static str, String)>,
+    /// Files of an epoch at most.
+    files: u64,
+    parallelism: usize,
 }
 
 impl Shop {
+    /// A shop whose query is stateless.
     pub(crate) fn new(home: &Path) -> Self {
+        Self::of(Kind::Purchases, home)
+    }
+
+    pub(crate) fn of(kind: Kind, home: &Path) -> Self {
         fs::create_dir_all(home.join("in")).expect("the input directory");
         Self {
             home: home.to_owned(),
+            kind,
+            settings: Vec::new(),
+            files: 2,
+            parallelism: 2,
         }
+    }
+
+    /// The shop with another cut into epochs and another number of subtasks.
+    pub(crate) fn cut(mut self, files: u64, parallelism: usize) -> Self {
+        (self.files, self.parallelism) = (files, parallelism);
+        self
+    }
+
+    /// The shop with a setting of its sessions.
+    pub(crate) fn with(mut self, key: &'static str, value: impl ToString) -> Self {
+        self.settings.push((key, value.to_string()));
+        self
     }
 
     pub(crate) fn path(&self, name: &str) -> String {
@@ -31,18 +56,20 @@ impl Shop {
 
     /// Drops file `number` with `rows` rows into the input, complete or not at all. Row ids are unique over all files.
     pub(crate) fn drop_file(&self, number: u64, rows: u64) {
-        let lines: Vec<String> = ids(number, rows)
-            .map(|id| {
-                format!(
-                    r#"{{"id":{id},"action":"{}","amount":{}.5}}"#,
-                    action(id),
-                    amount(id)
-                )
-            })
-            .collect();
+        let rows = self.kind.rows(number, rows);
+        let lines: Vec<String> = rows.iter().map(|row| row.json()).collect();
         let hidden = self.home.join(format!("in/.{number}.part"));
         fs::write(&hidden, lines.join("\n")).expect("written");
         fs::rename(hidden, self.home.join(format!("in/{number:05}.json"))).expect("renamed");
+    }
+
+    /// A session as a new process would make it.
+    pub(crate) fn session(&self) -> Result<Session> {
+        let builder = Session::builder().parallelism(2);
+        let with = |builder: weir::SessionBuilder, (key, value): &(&'static str, String)| {
+            builder.config(*key, value)
+        };
+        self.settings.iter().fold(builder, with).build()
     }
 
     /// Starts the query.
@@ -54,23 +81,30 @@ impl Shop {
     ) -> Result<StreamingQuery> {
         let engine = QueryConfig {
             failpoints,
+            parallelism: self.parallelism,
             ..QueryConfig::default()
         };
-        session
+        let rows = session
             .read_stream()
             .format("json")
-            .schema("id BIGINT, action STRING, amount DOUBLE")
-            .option("maxFilesPerTrigger", 2)
-            .load(&self.path("in"))?
-            .filter("action = 'purchase' AND amount > 100")?
-            .select(["id", "amount"])?
+            .schema(SCHEMA)
+            .option("maxFilesPerTrigger", self.files)
+            .load(&self.path("in"))?;
+        let writer = self
+            .kind
+            .frame(session, rows)
+            .await?
             .write_stream()
             .engine(engine)
-            .format("parquet")
             .option("checkpointLocation", self.path("checkpoint"))
-            .trigger(trigger)
-            .start_path(&self.path("out"))
-            .await
+            .trigger(trigger);
+        if self.kind == Kind::Totals {
+            let home = self.home.clone();
+            let writer = writer.output_mode("update");
+            let upsert = move |rows: DataFrame, epoch| upsert(home.clone(), rows, epoch);
+            return writer.foreach_batch(upsert).start().await;
+        }
+        writer.format("parquet").start_path(&self.path("out")).await
     }
 
     /// Runs everything that is there, on a fresh session as a new process would have.
@@ -80,8 +114,7 @@ impl Shop {
             .build()
             .expect("runtime");
         runtime.block_on(async {
-            let session = Session::builder().parallelism(2).build()?;
-            self.start(&session, Trigger::AvailableNow, failpoints)
+            self.start(&self.session()?, Trigger::AvailableNow, failpoints)
                 .await?
                 .await_termination()
                 .await
@@ -90,85 +123,47 @@ impl Shop {
 
     /// Ids in the output as a reader of the manifest sees them, with how often each is there.
     pub(crate) fn output_by_manifest(&self) -> BTreeMap<i64, usize> {
-        let files = committed_files(&self.home.join("out")).expect("a readable manifest");
-        count_ids(files.unwrap_or_default())
+        let mut counts = BTreeMap::new();
+        for row in target::files_by_manifest(&self.home) {
+            let id = row.split('|').next().and_then(|id| id.parse().ok());
+            *counts.entry(id.expect("the id is first")).or_default() += 1;
+        }
+        counts
     }
 
-    /// Ids in the output as a reader that only lists the directory sees them.
-    pub(crate) fn output_by_listing(&self) -> BTreeMap<i64, usize> {
-        let entries = fs::read_dir(self.home.join("out")).expect("the output directory");
-        let paths = entries.map(|entry| entry.expect("an entry").path());
-        count_ids(
-            paths
-                .filter(|path| {
-                    path.extension()
-                        .is_some_and(|extension| extension == "parquet")
-                })
-                .collect(),
-        )
-    }
-
-    /// Asserts that the purchases of files 0..`files` are there exactly once, for both kinds of reader.
+    /// Asserts that what follows from files 0..`files` is in the output exactly once, for every kind of reader.
     pub(crate) fn assert_exactly_once(&self, files: u64, rows: u64, situation: &str) {
-        let expected = expected(files, rows);
-        for (reader, found) in [
-            ("manifest", self.output_by_manifest()),
-            ("listing", self.output_by_listing()),
-        ] {
+        let expected = counted(self.kind.expected(files, rows));
+        for (reader, found) in self.kind.found(&self.home) {
+            let found = counted(found);
             let lost: Vec<_> = expected
                 .keys()
-                .filter(|id| !found.contains_key(id))
+                .filter(|row| !found.contains_key(*row))
                 .collect();
             let doubled: Vec<_> = found.iter().filter(|(_, count)| **count > 1).collect();
             let foreign: Vec<_> = found
                 .keys()
-                .filter(|id| !expected.contains_key(id))
+                .filter(|row| !expected.contains_key(*row))
                 .collect();
             assert!(
                 lost.is_empty() && doubled.is_empty() && foreign.is_empty(),
-                "{situation}, by {reader}: lost {lost:?}, doubled {doubled:?}, foreign {foreign:?}"
+                "{:?}, {situation}, by {reader}: lost {lost:?}, doubled {doubled:?}, foreign {foreign:?}",
+                self.kind
             );
         }
     }
 }
 
-fn ids(number: u64, rows: u64) -> impl Iterator<Item = i64> {
-    (0..rows).map(move |row| (number * 1_000_000 + row) as i64)
+async fn upsert(home: PathBuf, rows: DataFrame, epoch: u64) -> Result<()> {
+    let batches = rows.collect().await?;
+    let rows = batches.iter().flat_map(target::texts).collect();
+    target::Table::open(&home).upsert(epoch, rows)
 }
 
-fn action(id: i64) -> &'static str {
-    ACTIONS[(id % 3) as usize]
-}
-
-fn amount(id: i64) -> i64 {
-    (id * 7919) % 200
-}
-
-fn expected(files: u64, rows: u64) -> BTreeMap<i64, usize> {
-    let all = (0..files).flat_map(|number| ids(number, rows));
-    all.filter(|id| action(*id) == "purchase" && amount(*id) as f64 + 0.5 > 100.0)
-        .map(|id| (id, 1))
-        .collect()
-}
-
-fn count_ids(files: Vec<PathBuf>) -> BTreeMap<i64, usize> {
+fn counted(rows: Vec<String>) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    for path in files {
-        let file = fs::File::open(&path).expect("a committed file");
-        let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file)
-            .expect("whole parquet");
-        for batch in reader.build().expect("a reader") {
-            let batch: RecordBatch = batch.expect("a batch");
-            let ids = batch
-                .column_by_name("id")
-                .expect("id")
-                .as_any()
-                .downcast_ref::<Int64Array>()
-                .expect("bigint");
-            ids.values()
-                .iter()
-                .for_each(|id| *counts.entry(*id).or_default() += 1);
-        }
+    for row in rows {
+        *counts.entry(row).or_default() += 1;
     }
     counts
 }

@@ -22,10 +22,12 @@ pub struct EpochDelivery {
     pub batches: Vec<RecordBatch>,
     /// For each batch the kind of each of its rows (as [`weir_runtime::RowKind`]); `None` means that all are inserts.
     pub kinds: Vec<Option<UInt8Array>>,
+    /// Columns that together tell the rows of the result apart, as [`SinkContext::key_columns`].
+    pub key_columns: Vec<String>,
 }
 
 impl EpochDelivery {
-    fn new(epoch: Epoch, rows: Vec<EpochBatch>) -> Self {
+    fn new(epoch: Epoch, key_columns: Vec<String>, rows: Vec<EpochBatch>) -> Self {
         let kinds = rows
             .iter()
             .map(|batch| batch.rows.kinds().cloned())
@@ -38,6 +40,7 @@ impl EpochDelivery {
             epoch,
             batches,
             kinds,
+            key_columns,
         }
     }
 }
@@ -104,11 +107,11 @@ impl Sink for RecipientSink {
     }
 
     fn committer(&self, context: &SinkContext) -> Result<Box<dyn SinkCommitter>> {
-        let recipient = self.recipient.clone();
+        let (recipient, keys) = (self.recipient.clone(), context.key_columns.clone());
         Ok(self.collector.committer(context, move |epoch, batches| {
             Box::pin(deliver(
                 recipient.clone(),
-                EpochDelivery::new(epoch, batches),
+                EpochDelivery::new(epoch, keys.clone(), batches),
             ))
         }))
     }

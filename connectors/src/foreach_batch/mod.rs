@@ -18,12 +18,12 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use futures::FutureExt;
 use weir_runtime::{
-    Delivery, Epoch, EpochBatch, Fault, Fingerprint, OutputMode, Result, Sink, SinkCommitter,
+    Delivery, Epoch, EpochBatch, Fault, Fingerprint, OutputMode, Result, Rows, Sink, SinkCommitter,
     SinkContext, SinkWriter, WeirError,
 };
 
 pub use crate::collect::BoxFuture;
-use crate::collect::{Collector, panic_text};
+use crate::collect::{Collector, current_rows, panic_text};
 
 /// Condition of an error in the user's function; Spark's name.
 const CONDITION: &str = "FOREACH_BATCH_USER_FUNCTION_ERROR";
@@ -37,10 +37,12 @@ pub struct EpochRows {
     pub batches: Vec<RecordBatch>,
     /// For each batch the kind of each of its rows (as [`weir_runtime::RowKind`]); `None` means that all are inserts.
     pub kinds: Vec<Option<UInt8Array>>,
+    /// Columns that together tell the rows of the result apart, as [`SinkContext::key_columns`].
+    pub key_columns: Vec<String>,
 }
 
 impl EpochRows {
-    fn new(schema: SchemaRef, rows: Vec<EpochBatch>) -> Self {
+    fn new(schema: SchemaRef, key_columns: Vec<String>, rows: Vec<EpochBatch>) -> Self {
         let kinds = rows
             .iter()
             .map(|batch| batch.rows.kinds().cloned())
@@ -53,7 +55,27 @@ impl EpochRows {
             schema,
             batches,
             kinds,
+            key_columns,
         }
+    }
+
+    /// The rows that are part of the result after the epoch: inserts and the new values of changed rows.
+    ///
+    /// # Errors
+    /// If the filter kernel fails.
+    pub fn current(self) -> Result<Vec<RecordBatch>> {
+        self.rows()
+            .map(|rows| rows.and_then(|rows| current_rows(&rows)))
+            .collect()
+    }
+
+    /// The rows with their kinds.
+    pub fn rows(self) -> impl Iterator<Item = Result<Rows>> {
+        let all = self.batches.into_iter().zip(self.kinds);
+        all.map(|(batch, kinds)| match kinds {
+            Some(kinds) => Rows::with_kinds(batch, kinds),
+            None => Ok(Rows::inserts(batch)),
+        })
     }
 
     /// Number of rows.
@@ -149,8 +171,9 @@ impl Sink for ForeachBatchSink {
 
     fn committer(&self, context: &SinkContext) -> Result<Box<dyn SinkCommitter>> {
         let (function, schema) = (Arc::clone(&self.function), Arc::clone(&context.schema));
+        let keys = context.key_columns.clone();
         Ok(self.collector.committer(context, move |epoch, batches| {
-            let rows = EpochRows::new(Arc::clone(&schema), batches);
+            let rows = EpochRows::new(Arc::clone(&schema), keys.clone(), batches);
             Box::pin(call(Arc::clone(&function), rows, epoch))
         }))
     }

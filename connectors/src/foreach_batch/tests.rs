@@ -8,7 +8,9 @@ use std::sync::Mutex;
 use weir_runtime::CommitOutcome;
 
 use super::*;
-use crate::test_context::{Generation, changes, numbers_schema, rows, sink_context, values};
+use crate::test_context::{
+    Generation, changes, keyed_context, numbers_schema, rows, sink_context, values,
+};
 
 type Calls = Arc<Mutex<Vec<(u64, Vec<i64>)>>>;
 
@@ -100,7 +102,7 @@ async fn foreach_batch_hands_over_schema_and_kinds() {
         *slot.lock().unwrap() = Some(rows);
         async { Ok(()) }
     });
-    let mut generation = generation(&sink, 1).await;
+    let mut generation = Generation::open(&sink, &keyed_context(1)).await.unwrap();
     generation
         .epoch(0, vec![(0, changes(0, &[1, 2], &[1, 2]))])
         .await
@@ -111,6 +113,8 @@ async fn foreach_batch_hands_over_schema_and_kinds() {
         (2, numbers_schema())
     );
     assert_eq!(rows.kinds[0].as_ref().unwrap().values(), &[1, 2]);
+    assert_eq!(rows.key_columns, ["v"]);
+    assert_eq!(values(&rows.current().unwrap()), [2]);
 }
 
 #[tokio::test]

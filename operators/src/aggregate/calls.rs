@@ -62,17 +62,17 @@ impl AggregateCall {
 
 /// All calls of an aggregation.
 #[derive(Debug)]
-pub(super) struct Calls {
-    pub(super) list: Vec<AggregateCall>,
-    pub(super) errors: ErrorMap,
+pub(crate) struct Calls {
+    pub(crate) list: Vec<AggregateCall>,
+    pub(crate) errors: ErrorMap,
     /// Columns of all states, one call after the other.
-    pub(super) state: Fields,
+    pub(crate) state: Fields,
     /// Which of them belong to which call.
     ranges: Vec<Range<usize>>,
 }
 
 impl Calls {
-    pub(super) fn new(list: Vec<AggregateCall>, errors: ErrorMap) -> Result<Self> {
+    pub(crate) fn new(list: Vec<AggregateCall>, errors: ErrorMap) -> Result<Self> {
         let (mut state, mut ranges) = (Vec::new(), Vec::new());
         for call in &list {
             let fields = call.state_fields().map_err(errors)?;
@@ -88,7 +88,7 @@ impl Calls {
     }
 
     /// The columns of the results.
-    pub(super) fn results(&self) -> Vec<FieldRef> {
+    pub(crate) fn results(&self) -> Vec<FieldRef> {
         let field = |call: &AggregateCall| {
             let data_type = call.function.field().data_type().clone();
             Arc::new(Field::new(&call.name, data_type, true))
@@ -97,7 +97,7 @@ impl Calls {
     }
 
     /// Arguments and filter of a call over the rows of a batch.
-    pub(super) fn evaluated<'a>(
+    pub(crate) fn evaluated<'a>(
         &self,
         call: usize,
         batch: &'a RecordBatch,
@@ -115,12 +115,12 @@ impl Calls {
         Ok((arguments, filter.transpose()?))
     }
 
-    pub(super) fn ordered(&self) -> bool {
+    pub(crate) fn ordered(&self) -> bool {
         self.list.iter().any(|call| call.ordered)
     }
 
     /// The states of one group without rows.
-    pub(super) fn initial(&self) -> Result<Vec<ArrayRef>> {
+    pub(crate) fn initial(&self) -> Result<Vec<ArrayRef>> {
         let mut states = Vec::with_capacity(self.state.len());
         for call in &self.list {
             let accumulator = call.function.create_accumulator();
@@ -133,23 +133,19 @@ impl Calls {
     }
 
     /// Results of `groups` groups whose states these are.
-    pub(super) fn evaluate(&self, states: &[ArrayRef], groups: usize) -> Result<Vec<ArrayRef>> {
+    pub(crate) fn evaluate(&self, states: &[ArrayRef], groups: usize) -> Result<Vec<ArrayRef>> {
         let mut accumulators = Accumulators::new(self)?;
         let all: Vec<usize> = (0..groups).collect();
         accumulators.merge(self, states, &all, groups)?;
-        let results = accumulators
-            .0
-            .iter_mut()
-            .map(|accumulator| accumulator.evaluate(EmitTo::All).map_err(self.errors));
-        results.collect()
+        accumulators.evaluate(self)
     }
 }
 
 /// One accumulator per call, over the groups of an epoch.
-pub(super) struct Accumulators(Vec<Box<dyn GroupsAccumulator>>);
+pub(crate) struct Accumulators(Vec<Box<dyn GroupsAccumulator>>);
 
 impl Accumulators {
-    pub(super) fn new(calls: &Calls) -> Result<Self> {
+    pub(crate) fn new(calls: &Calls) -> Result<Self> {
         let made = calls.list.iter().map(AggregateCall::accumulator);
         Ok(Self(made.collect::<Result<_, _>>().map_err(calls.errors)?))
     }
@@ -158,7 +154,7 @@ impl Accumulators {
     ///
     /// Libraries take it for granted that a group gets its first row in the call that makes it known, so `total` must not run
     /// ahead of the rows.
-    pub(super) fn update(
+    pub(crate) fn update(
         &mut self,
         calls: &Calls,
         ordered: bool,
@@ -179,7 +175,7 @@ impl Accumulators {
     }
 
     /// Adds arguments to one call.
-    pub(super) fn update_one(
+    pub(crate) fn update_one(
         &mut self,
         calls: &Calls,
         call: usize,
@@ -193,7 +189,7 @@ impl Accumulators {
     }
 
     /// Adds states; `groups` has the group of each, out of `total`.
-    pub(super) fn merge(
+    pub(crate) fn merge(
         &mut self,
         calls: &Calls,
         states: &[ArrayRef],
@@ -209,7 +205,7 @@ impl Accumulators {
     }
 
     /// The states of each row as if it were a group of its own.
-    pub(super) fn convert(&self, calls: &Calls, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+    pub(crate) fn convert(&self, calls: &Calls, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
         let mut states = Vec::with_capacity(calls.state.len());
         for (accumulator, call) in self.0.iter().zip(&calls.list) {
             let (arguments, filter) = calls.evaluated_call(call, batch)?;
@@ -219,8 +215,17 @@ impl Accumulators {
         Ok(states)
     }
 
+    /// The results of all groups; the accumulators are empty afterwards.
+    pub(crate) fn evaluate(&mut self, calls: &Calls) -> Result<Vec<ArrayRef>> {
+        let results = self
+            .0
+            .iter_mut()
+            .map(|accumulator| accumulator.evaluate(EmitTo::All).map_err(calls.errors));
+        results.collect()
+    }
+
     /// The states of all `total` groups; the accumulators are empty afterwards.
-    pub(super) fn take(&mut self, calls: &Calls, total: usize) -> Result<Vec<ArrayRef>> {
+    pub(crate) fn take(&mut self, calls: &Calls, total: usize) -> Result<Vec<ArrayRef>> {
         let mut states = Vec::with_capacity(calls.state.len());
         for (accumulator, call) in self.0.iter_mut().zip(&calls.list) {
             let columns = accumulator.state(EmitTo::All).map_err(calls.errors)?;

@@ -23,14 +23,15 @@ use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
 use weir_runtime::{ChangelogMode, OperatorContext, OperatorSpec, OutputMode, Result, WeirError};
 use weir_state::{TableKind, TableSpec};
 
+pub(crate) use calls::{Accumulators, Calls};
 pub use calls::{AggregateCall, Distinct};
 pub use grouping::{GroupingSet, grouping_sets};
 pub use partial::{PartialAggregation, partial_aggregate};
 pub use time::TimeKey;
+pub(crate) use time::bound;
 
 use crate::expression::ErrorMap;
-use crate::row_codec::fields_text;
-use calls::Calls;
+use crate::row_codec::{columns_text, fields_text};
 use operator::Aggregator;
 
 /// What the rows of the input are.
@@ -79,7 +80,7 @@ pub fn aggregate(aggregation: Aggregation) -> Result<OperatorSpec> {
     let keys: Fields = aggregation.keys.iter().cloned().collect();
     let output = output(&keys, &calls);
     let (tables, detail) = (tables(&aggregation, &keys, &calls), detail(&keys, &calls));
-    let (key_text, made) = (fields_text(&keys), Arc::clone(&output));
+    let (key_text, made) = (columns_text(&keys), Arc::clone(&output));
     let spec = OperatorSpec::new("aggregate", move |_| {
         Aggregator::new(&aggregation, Arc::clone(&calls), Arc::clone(&made))
     })
@@ -94,6 +95,12 @@ pub fn aggregate(aggregation: Aggregation) -> Result<OperatorSpec> {
         OutputMode::Complete => spec,
         _ => spec.with_watermark_epochs(),
     })
+}
+
+/// The aggregates as a person reads them.
+pub(crate) fn calls_text(calls: &[AggregateCall]) -> String {
+    let ids: Vec<&str> = calls.iter().map(|call| call.id.as_str()).collect();
+    ids.join(", ")
 }
 
 fn changelog(mode: OutputMode) -> ChangelogMode {

@@ -33,7 +33,7 @@ impl TimeKey {
     }
 
     /// Width of the buckets that state is kept in.
-    pub(super) fn bucket(&self) -> i64 {
+    pub(crate) fn bucket(&self) -> i64 {
         const SECOND: i64 = 1_000_000;
         match self {
             Self::Instant(_) | Self::Window(_) => SECOND,
@@ -42,7 +42,7 @@ impl TimeKey {
     }
 
     /// When the group of each row is complete, in microseconds.
-    pub(super) fn times(&self, keys: &[ArrayRef]) -> Result<Vec<i64>> {
+    pub(crate) fn times(&self, keys: &[ArrayRef]) -> Result<Vec<i64>> {
         let column = &keys[self.key()];
         let (times, nulls, add) = match self {
             Self::Instant(_) => (micros(column)?, column.nulls().cloned(), 0),
@@ -69,7 +69,7 @@ impl TimeKey {
     }
 
     /// Which rows are late; `None` if no row is. Starts of windows were judged when they were assigned.
-    pub(super) fn late(&self, times: &[i64], context: &OperatorContext) -> Option<BooleanArray> {
+    pub(crate) fn late(&self, times: &[i64], context: &OperatorContext) -> Option<BooleanArray> {
         if matches!(self, Self::Start { .. }) || context.late_watermark_ms == i64::MIN {
             return None;
         }
@@ -80,7 +80,7 @@ impl TimeKey {
 }
 
 /// A watermark as a bound on times in microseconds. A group without a time stays above it.
-pub(super) fn bound(watermark_ms: i64) -> i64 {
+pub(crate) fn bound(watermark_ms: i64) -> i64 {
     watermark_ms.saturating_mul(1000).min(NEVER - 1)
 }
 

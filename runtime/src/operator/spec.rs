@@ -136,6 +136,11 @@ impl OperatorSpec {
         &self.kind
     }
 
+    /// State tables of each subtask, in the order in which [`Operator::open`] gets them.
+    pub fn tables(&self) -> &[TableSpec] {
+        &self.tables
+    }
+
     /// Output schema for these inputs.
     ///
     /// # Errors

@@ -1,7 +1,5 @@
 //! Operators with state tables, written as a user would: counts by key, and rows that wait for the watermark.
 
-use std::sync::Arc;
-
 use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
@@ -117,6 +115,7 @@ impl Operator for Count {
 struct Times {
     delay_ms: i64,
     seen: Option<EventTimeStats>,
+    by_split: Vec<SplitEventTimes>,
 }
 
 pub(crate) fn times(delay_ms: i64) -> OperatorSpec {
@@ -124,6 +123,7 @@ pub(crate) fn times(delay_ms: i64) -> OperatorSpec {
         Ok(Times {
             delay_ms,
             seen: None,
+            by_split: Vec::new(),
         })
     };
     OperatorSpec::new("times", create).with_event_times()
@@ -153,6 +153,14 @@ impl Operator for Times {
                 Some(seen) => merge_event_times(seen, stats),
                 None => stats,
             });
+            if context.times_by_split {
+                let Origin { source, split, .. } = context.origin;
+                self.by_split.push(SplitEventTimes {
+                    source,
+                    split,
+                    stats,
+                });
+            }
         }
         out.emit(rows);
         Ok(())
@@ -160,6 +168,10 @@ impl Operator for Times {
 
     fn take_event_times(&mut self) -> Option<EventTimeStats> {
         self.seen.take()
+    }
+
+    fn take_split_event_times(&mut self) -> Vec<SplitEventTimes> {
+        std::mem::take(&mut self.by_split)
     }
 }
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
 use weir_runtime::*;
 
 use crate::parts::{Ledger, Numbers};
@@ -243,4 +245,87 @@ fn times_too_far_ahead_of_the_plan_do_not_move_the_watermark() {
         .map(|(.., counts)| counts.future)
         .sum();
     assert_eq!(future, 29);
+}
+
+/// Numbers in two partitions, twenty each in turn: 0 to 19 in p0, 20 to 39 in p1, 40 to 59 in p0, …
+struct Partitions(Numbers);
+
+#[async_trait]
+impl Source for Partitions {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
+
+    fn description(&self) -> String {
+        "Partitions".to_owned()
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::source("partitions")
+    }
+
+    async fn open(&mut self, context: SourceContext) -> Result<()> {
+        self.0.open(context).await
+    }
+
+    async fn latest(
+        &mut self,
+        start: Option<&Offset>,
+        admission: Admission,
+    ) -> Result<Option<Offset>> {
+        self.0.latest(start, admission).await
+    }
+
+    async fn fix_end(&mut self) -> Result<()> {
+        self.0.fix_end().await
+    }
+
+    async fn splits(
+        &mut self,
+        epoch: Epoch,
+        start: Option<&Offset>,
+        end: &Offset,
+    ) -> Result<Vec<Split>> {
+        let mut splits = self.0.splits(epoch, start, end).await?;
+        for split in &mut splits {
+            let from = split.payload[0].as_u64().expect("a number");
+            split.name = format!("p{}", from / 20 % 2);
+        }
+        Ok(splits)
+    }
+
+    fn long_lived_splits(&self) -> Vec<String> {
+        vec!["p0".to_owned(), "p1".to_owned()]
+    }
+
+    fn reader(&self, subtask: usize) -> Result<Box<dyn SourceReader>> {
+        self.0.reader(subtask)
+    }
+}
+
+#[test]
+fn e7_slowest_partition_decides_where_asked_also_after_a_restart() {
+    let (closed, checkpoint) = (Ledger::default(), memory_checkpoint());
+    let go = |rows: u64| {
+        let mut builder = Topology::builder();
+        let source = Partitions(Numbers::up_to(rows).per_epoch(20));
+        let numbers = builder.source("numbers", source);
+        let timed = builder.operator("watermark", [numbers], times(5));
+        let waiting = builder.operator("wait", [timed.key_by(["n"])], wait());
+        builder.sink("closed", waiting, Arc::new(closed.clone()));
+        let config = QueryConfig {
+            watermark: WatermarkSettings {
+                per_split: true,
+                ..WatermarkSettings::default()
+            },
+            ..config(Some(checkpoint.clone()))
+        };
+        run(builder.build().expect("valid"), config).expect("ends well");
+    };
+    go(20);
+    assert_eq!(epochs(&closed), [], "p1 has not begun");
+    go(40);
+    assert_eq!(epochs(&closed), [(2, span(1, 14))]);
+    go(60);
+    assert_eq!(epochs(&closed).last(), Some(&(4, span(15, 34))));
 }

@@ -22,14 +22,28 @@ use crate::plan::{Planner, plan_error};
 const GROUPING: &str = "grouping";
 
 /// Columns that the aggregate reads, each expression once.
-pub(super) struct Columns {
-    pub(super) exprs: Vec<(String, Expr)>,
+pub(in crate::plan) struct Columns {
+    exprs: Vec<(String, Expr)>,
     /// Which of them hold what their expression says: a time becomes a window, and sets of keys leave keys out.
     lasting: Vec<bool>,
 }
 
 impl Columns {
-    pub(super) fn new(keys: &Keys) -> Self {
+    /// Columns to begin with.
+    pub(in crate::plan) fn new(exprs: Vec<(String, Expr)>) -> Self {
+        Self {
+            lasting: vec![true; exprs.len()],
+            exprs,
+        }
+    }
+
+    /// The columns and what they hold.
+    pub(in crate::plan) fn exprs(&self) -> &[(String, Expr)] {
+        &self.exprs
+    }
+
+    /// Those of the keys.
+    pub(in crate::plan) fn of_keys(keys: &Keys) -> Self {
         let list = keys.list.iter();
         let exprs = list.clone().map(|key| (key.name.clone(), key.expr.clone()));
         let lasting = list.map(|key| key.window.is_none() && keys.sets.is_none());
@@ -53,15 +67,15 @@ impl Columns {
 }
 
 /// An aggregate function of the plan.
-pub(super) struct Call {
-    pub(super) id: String,
+pub(in crate::plan) struct Call {
+    pub(in crate::plan) id: String,
     function: AggregateFunction,
     /// Only distinct arguments count, and it makes a difference.
     distinct: bool,
 }
 
 /// Where a call finds what it reads.
-pub(super) struct Positions {
+pub(in crate::plan) struct Positions {
     arguments: Vec<Argument>,
     order: Vec<Argument>,
     filter: Option<usize>,
@@ -74,7 +88,7 @@ enum Argument {
 }
 
 /// One result of the plan node.
-pub(super) enum Outcome {
+pub(in crate::plan) enum Outcome {
     /// That of the call with this id.
     Call(String),
     /// Which of these expressions are no keys of a row's set.
@@ -82,7 +96,7 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    pub(super) fn of(expr: &Expr) -> Result<Self> {
+    pub(in crate::plan) fn of(expr: &Expr) -> Result<Self> {
         match function(expr)? {
             grouping if grouping.func.name() == GROUPING => {
                 Ok(Self::Grouping(grouping.params.args))
@@ -102,7 +116,7 @@ fn function(expr: &Expr) -> Result<AggregateFunction> {
 }
 
 /// The different calls of an aggregation.
-pub(super) fn calls(node: &Aggregate) -> Result<Vec<Call>> {
+pub(in crate::plan) fn calls(node: &Aggregate) -> Result<Vec<Call>> {
     let mut calls: Vec<Call> = Vec::new();
     for expr in &node.aggr_expr {
         let function = function(expr)?;
@@ -135,7 +149,7 @@ fn call_id(expr: &Expr) -> Result<String> {
 }
 
 /// The expression without aliases and the tables its columns come from.
-pub(super) fn plain(expr: &Expr) -> Result<Expr> {
+pub(in crate::plan) fn plain(expr: &Expr) -> Result<Expr> {
     let bare = expr.clone().transform_up(|expr| {
         Ok(match expr {
             Expr::Alias(alias) => Transformed::yes(*alias.expr),
@@ -149,7 +163,7 @@ pub(super) fn plain(expr: &Expr) -> Result<Expr> {
 }
 
 /// Finds, or makes, the columns of what calls read.
-pub(super) fn positions(calls: &[Call], columns: &mut Columns) -> Vec<Positions> {
+pub(in crate::plan) fn positions(calls: &[Call], columns: &mut Columns) -> Vec<Positions> {
     let mut argument = |expr: &Expr| {
         if expr.any_column_refs() || expr.is_volatile() {
             Argument::Column(columns.of(expr))
@@ -175,9 +189,20 @@ pub(super) fn positions(calls: &[Call], columns: &mut Columns) -> Vec<Positions>
 }
 
 impl Planner<'_> {
-    /// A call over the columns of `schema`, the first of which are the `keys` ones before the arguments; `shift` is how many
-    /// columns were added between.
-    pub(super) fn call(
+    /// The calls over the columns of `schema`.
+    pub(in crate::plan) fn calls(
+        &self,
+        calls: &[Call],
+        positions: &[Positions],
+        schema: &SchemaRef,
+        shift: Shift,
+    ) -> Result<Vec<AggregateCall>> {
+        let made = calls.iter().zip(positions);
+        made.map(|(call, positions)| self.call(call, positions, schema, shift))
+            .collect()
+    }
+
+    fn call(
         &self,
         call: &Call,
         positions: &Positions,
@@ -276,13 +301,24 @@ impl Planner<'_> {
     }
 }
 
+/// Refuses distinct aggregates where their values are not kept.
+pub(in crate::plan) fn refuse_distinct(calls: &[AggregateCall], what: &str) -> Result<()> {
+    match calls.iter().find(|call| call.distinct.is_some()) {
+        None => Ok(()),
+        Some(call) => Err(WeirError::plan(format!(
+            "{}: distinct aggregates over {what} are not supported",
+            call.id
+        ))),
+    }
+}
+
 /// Columns that were put in behind the keys after the others got their positions.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Shift {
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::plan) struct Shift {
     /// Number of keys.
-    pub(super) from: usize,
+    pub(in crate::plan) from: usize,
     /// Number of columns put in.
-    pub(super) by: usize,
+    pub(in crate::plan) by: usize,
 }
 
 impl Shift {

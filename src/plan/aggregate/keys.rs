@@ -13,45 +13,45 @@ use crate::plan::event_time::carries;
 use crate::plan::plan_error;
 
 /// Name of the column that tells the groups of one set of keys from those of another.
-pub(super) const GROUPING_ID: &str = Aggregate::INTERNAL_GROUPING_ID;
+pub(in crate::plan) const GROUPING_ID: &str = Aggregate::INTERNAL_GROUPING_ID;
 
 /// One key of an aggregation.
-pub(super) struct Key {
+pub(in crate::plan) struct Key {
     /// Name among the columns, and in the state.
-    pub(super) name: String,
+    pub(in crate::plan) name: String,
     /// The expression over the input: of a window, its time.
-    pub(super) expr: Expr,
-    pub(super) window: Option<Window>,
+    pub(in crate::plan) expr: Expr,
+    pub(in crate::plan) window: Option<Window>,
     /// The key's type in the plan.
-    pub(super) data_type: DataType,
+    pub(in crate::plan) data_type: DataType,
     /// A watermark follows the key.
     timed: bool,
 }
 
 /// Length, distance and shift of windows, in microseconds.
 #[derive(Clone, Copy)]
-pub(super) struct Window {
-    pub(super) size: i64,
-    pub(super) slide: i64,
-    pub(super) start: i64,
+pub(in crate::plan) struct Window {
+    pub(in crate::plan) size: i64,
+    pub(in crate::plan) slide: i64,
+    pub(in crate::plan) start: i64,
 }
 
 impl Window {
     /// Rows between two starts share all their windows.
-    pub(super) fn has_panes(self) -> bool {
+    pub(in crate::plan) fn has_panes(self) -> bool {
         self.slide < self.size && self.size % self.slide == 0
     }
 }
 
 /// All keys.
-pub(super) struct Keys {
-    pub(super) list: Vec<Key>,
+pub(in crate::plan) struct Keys {
+    pub(in crate::plan) list: Vec<Key>,
     /// The sets of keys, if there are several; their id is one more key behind the others.
-    pub(super) sets: Option<Vec<GroupingSet>>,
+    pub(in crate::plan) sets: Option<Vec<GroupingSet>>,
 }
 
 impl Keys {
-    pub(super) fn of(node: &Aggregate) -> Result<Self> {
+    pub(in crate::plan) fn of(node: &Aggregate) -> Result<Self> {
         let exprs = grouping_set_to_exprlist(&node.group_expr).map_err(plan_error)?;
         let mut list: Vec<Key> = Vec::new();
         for expr in &exprs {
@@ -66,20 +66,20 @@ impl Keys {
     }
 
     /// Names of the key columns of the aggregate.
-    pub(super) fn names(&self) -> Vec<String> {
+    pub(in crate::plan) fn names(&self) -> Vec<String> {
         let id = self.sets.as_ref().map(|_| GROUPING_ID.to_owned());
         let names = self.list.iter().map(|key| key.name.clone());
         names.chain(id).collect()
     }
 
     /// The key that is a window.
-    pub(super) fn window(&self) -> Option<(usize, &Key, Window)> {
+    pub(in crate::plan) fn window(&self) -> Option<(usize, &Key, Window)> {
         let mut keys = self.list.iter().enumerate();
         keys.find_map(|(index, key)| Some((index, key, key.window?)))
     }
 
     /// The key that a watermark follows.
-    pub(super) fn time(&self) -> Option<TimeKey> {
+    pub(in crate::plan) fn time(&self) -> Option<TimeKey> {
         let in_all = |index: usize| {
             let sets = self.sets.as_ref();
             sets.is_none_or(|sets| sets.iter().all(|set| set.holds[index]))
@@ -97,7 +97,7 @@ impl Keys {
     }
 
     /// Positions, among the bits of the grouping id, of the keys these expressions are.
-    pub(super) fn bits(&self, arguments: &[Expr]) -> Result<Vec<usize>> {
+    pub(in crate::plan) fn bits(&self, arguments: &[Expr]) -> Result<Vec<usize>> {
         let count = self.list.len();
         if arguments.is_empty() {
             return Ok((0..count).rev().collect());
@@ -140,9 +140,14 @@ fn key(expr: &Expr, node: &Aggregate) -> Result<Key> {
             data_type,
             timed,
         }),
-        Some(WindowSpec::Session { .. }) => Err(WeirError::internal(
-            "a session window went to the aggregation of fixed ones",
-        )),
+        // The aggregation over sessions makes the window itself.
+        Some(WindowSpec::Session { time, .. }) => Ok(Key {
+            name,
+            expr: time,
+            window: None,
+            data_type,
+            timed,
+        }),
         None => Ok(Key {
             name,
             expr: normalized(expr.clone().unalias(), &data_type),
@@ -159,6 +164,12 @@ fn sets(node: &Aggregate, keys: &[&Expr]) -> Result<Option<Vec<GroupingSet>>> {
     let [Expr::GroupingSet(sets)] = node.group_expr.as_slice() else {
         return Ok(None);
     };
+    let session = |key: &&Expr| matches!(WindowSpec::of(key), Some(WindowSpec::Session { .. }));
+    if keys.iter().any(session) {
+        return Err(WeirError::plan(
+            "a session window cannot be one of several sets of keys",
+        ));
+    }
     if keys.len() > 30 {
         return Err(WeirError::plan(format!(
             "{} keys in grouping sets, allowed: 30",

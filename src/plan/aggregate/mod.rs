@@ -11,22 +11,29 @@ use datafusion::common::{Column as Name, DFSchema};
 use datafusion::logical_expr::{Aggregate, Expr};
 use weir_operators::{
     AggregateCall, AggregateInput, Aggregation, Expression, Lateness, PartialAggregation,
-    WindowAssign, aggregate, assign_windows, grouping_sets, partial_aggregate, project,
+    WindowAssign, aggregate, assign_windows, changelog_aggregate, grouping_sets, partial_aggregate,
+    project,
 };
-use weir_runtime::{OutputMode, Partitioning, Result, Stream};
+use weir_runtime::{OperatorSpec, OutputMode, Partitioning, Result, Stream};
 
 use super::{Planner, data_error, plan_error};
 use crate::functions::{grouping, windows};
-use calls::{Columns, Outcome, Shift, calls, positions};
-use keys::{GROUPING_ID, Keys, Window};
+use calls::Outcome;
+pub(super) use calls::{Columns, Shift, calls, positions, refuse_distinct};
+pub(super) use keys::Keys;
+use keys::{GROUPING_ID, Window};
 
 impl Planner<'_> {
     pub(super) fn aggregate(&mut self, node: &Aggregate) -> Result<Stream> {
+        if super::session::has_session(node) {
+            return self.sessions(node);
+        }
+        let changing = self.changes.in_output_of(&node.input);
         let input = self.node(&node.input)?;
         let id = self.id("aggregate");
         let keys = Keys::of(node)?;
         let calls = calls(node)?;
-        let mut columns = Columns::new(&keys);
+        let mut columns = Columns::of_keys(&keys);
         let positions = positions(&calls, &mut columns);
         let prepared = self.prepare(&id, input, &columns, node.input.schema())?;
         let shift = Shift {
@@ -34,17 +41,35 @@ impl Planner<'_> {
             by: usize::from(keys.sets.is_some()),
         };
         let schema = self.with_grouping_id(prepared, &keys)?;
-        let calls = calls.iter().zip(&positions);
-        let calls = calls.map(|(call, positions)| self.call(call, positions, &schema, shift));
-        let calls: Vec<AggregateCall> = calls.collect::<Result<_>>()?;
-        let stages = self.stages(&keys, &calls);
+        let calls = self.calls(&calls, &positions, &schema, shift)?;
+        let stages = match changing {
+            true => Stages::default(),
+            false => self.stages(&keys, &calls),
+        };
         let (stream, input) = self.before_exchange(&id, prepared, &keys, &calls, stages)?;
-        let stream = self.exchanged(&id, stream, &keys, &schema, calls, input)?;
+        let aggregation = Aggregation {
+            keys: schema.fields()[..keys.names().len()].to_vec(),
+            time: keys.time(),
+            calls,
+            input,
+            mode: self.mode,
+            emit_before: self.changes.tells_before(node),
+            allow_new_aggregates: self.options.allow_new_aggregates,
+            errors: data_error,
+        };
+        let spec = match changing {
+            true => {
+                refuse_distinct(&aggregation.calls, "results that change")?;
+                changelog_aggregate(aggregation, &schema)?
+            }
+            false => aggregate(aggregation)?,
+        };
+        let stream = self.exchanged(&id, stream, &keys, spec);
         self.output(&id, stream, node, &keys)
     }
 
     /// The columns of the aggregate.
-    fn prepare(
+    pub(super) fn prepare(
         &mut self,
         id: &str,
         input: Stream,
@@ -52,7 +77,7 @@ impl Planner<'_> {
         schema: &DFSchema,
     ) -> Result<Stream> {
         let made = columns
-            .exprs
+            .exprs()
             .iter()
             .map(|(name, expr)| Ok((name.clone(), self.expression(expr, schema)?)));
         let made = made.collect::<Result<Vec<_>>>()?;
@@ -148,21 +173,8 @@ impl Planner<'_> {
         id: &str,
         stream: Stream,
         keys: &Keys,
-        schema: &SchemaRef,
-        calls: Vec<AggregateCall>,
-        input: AggregateInput,
-    ) -> Result<Stream> {
-        let names = keys.names();
-        let mut spec = aggregate(Aggregation {
-            keys: schema.fields()[..names.len()].to_vec(),
-            time: keys.time(),
-            calls,
-            input,
-            mode: self.mode,
-            emit_before: false,
-            allow_new_aggregates: self.options.allow_new_aggregates,
-            errors: data_error,
-        })?;
+        mut spec: OperatorSpec,
+    ) -> Stream {
         if let Some((_, _, window)) = keys.window() {
             let text = format!("{} {} {}", window.size, window.slide, window.start);
             spec = spec.with_param("window", text);
@@ -171,17 +183,17 @@ impl Planner<'_> {
             let ids: Vec<String> = sets.iter().map(|set| set.id.to_string()).collect();
             spec = spec.with_param("sets", ids.join(" "));
         }
+        let names = keys.names();
         let exchange = match names.is_empty() {
             true => Partitioning::Single,
             false => Partitioning::Hash(names),
         };
-        Ok(self
-            .builder
-            .operator(id, [stream.partitioned(exchange)], spec))
+        self.builder
+            .operator(id, [stream.partitioned(exchange)], spec)
     }
 
     /// Columns as the plan has them.
-    fn output(
+    pub(super) fn output(
         &mut self,
         id: &str,
         stream: Stream,
@@ -232,7 +244,7 @@ impl Planner<'_> {
 }
 
 /// What happens before the exchange.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Stages {
     /// Rows are aggregated between two starts of windows and get their windows afterwards.
     panes: bool,

@@ -8,7 +8,8 @@ use super::{MODE, OPERATION, Problems, aggregations, subtree};
 use crate::functions::windows::WindowSpec;
 use crate::plan::event_time::{carries, in_all_sets, keys, marks};
 use crate::plan::leaf::is_streaming;
-use crate::plan::nodes::DeduplicateNode;
+use crate::plan::nodes::{DeduplicateNode, WatermarkNode};
+use crate::sql::Generate;
 
 /// Checks the aggregations of a plan.
 pub(super) fn check(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problems) {
@@ -21,13 +22,10 @@ pub(super) fn check(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problem
             MODE,
             "output mode append needs a watermark on what the last aggregation groups by: without one no group is ever final",
         ),
-        (Some(top), OutputMode::Update) if groups_by_session(top) => {
-            problems.add(MODE, "session windows are not supported in output mode update: use append or complete");
-        }
         _ => {}
     }
     if mode != OutputMode::Append {
-        stacked(plan, problems);
+        stacked(plan, mode, problems);
     }
     for node in found {
         if let LogicalPlan::Aggregate(aggregate) = node {
@@ -45,23 +43,8 @@ fn groups_by_event_time(node: &LogicalPlan) -> bool {
     }
 }
 
-fn session_of(aggregate: &Aggregate) -> bool {
-    let is_session = |expr: &Expr| matches!(WindowSpec::of(expr), Some(WindowSpec::Session { .. }));
-    aggregate.group_expr.iter().any(is_session)
-}
-
-fn groups_by_session(node: &LogicalPlan) -> bool {
-    matches!(node, LogicalPlan::Aggregate(aggregate) if session_of(aggregate))
-}
-
 /// Rules of one aggregation, whatever the output mode.
 fn aggregate(node: &Aggregate, problems: &mut Problems) {
-    if session_of(node) && node.group_expr.len() < 2 {
-        problems.add(
-            OPERATION,
-            "a session window needs at least one more grouping key beside it",
-        );
-    }
     let marked = keys(node)
         .into_iter()
         .filter(|expr| carries(expr, &node.input))
@@ -93,10 +76,14 @@ fn windows(node: &Aggregate, problems: &mut Problems) {
     }
 }
 
-/// Outside append a result of an aggregation still changes, so nothing with state may stand above it.
-fn stacked(plan: &LogicalPlan, problems: &mut Problems) {
+/// Outside append a result of an aggregation still changes. In update mode aggregations above it take old results back; nothing
+/// else with state may stand above it.
+fn stacked(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problems) {
     for node in subtree(plan) {
         let what = match node {
+            LogicalPlan::Aggregate(upper) if mode == OutputMode::Update && is_changelog(upper) => {
+                continue;
+            }
             LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) => "an aggregation",
             LogicalPlan::Join(join) if is_streaming(&join.left) && is_streaming(&join.right) => {
                 "a join of streams"
@@ -116,6 +103,30 @@ fn stacked(plan: &LogicalPlan, problems: &mut Problems) {
                 format!("{what} above an aggregation of a stream needs output mode append"),
             );
         }
+    }
+}
+
+/// True if an aggregation can follow how the results below it change: they reach it row by row.
+fn is_changelog(upper: &Aggregate) -> bool {
+    !has_session(upper)
+        && !matches!(upper.group_expr.as_slice(), [Expr::GroupingSet(_)])
+        && reaches(&upper.input)
+}
+
+/// True if every aggregation of `plan` is reached through steps that pass changes on.
+fn reaches(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) => true,
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Union(_)
+        | LogicalPlan::Repartition(_)
+        | LogicalPlan::Window(_) => plan.inputs().into_iter().all(reaches),
+        other if WatermarkNode::of(other).is_some() || Generate::of(other).is_some() => {
+            other.inputs().into_iter().all(reaches)
+        }
+        other => aggregations(other).is_empty(),
     }
 }
 

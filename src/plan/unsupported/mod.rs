@@ -6,6 +6,8 @@
 
 mod aggregate;
 mod join;
+#[cfg(test)]
+mod matrix;
 mod not_yet;
 mod rows;
 #[cfg(test)]
@@ -16,6 +18,7 @@ use datafusion::logical_expr::LogicalPlan;
 use weir_runtime::{OutputMode, Result, WeirError};
 
 use super::leaf::{is_streaming, touches_stream};
+use super::top_n::TopNs;
 
 /// Spark's condition for plans and output modes that do not fit.
 pub(super) const MODE: &str = "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION";
@@ -59,8 +62,10 @@ impl Problems {
 /// All problems of the plan in this output mode; the condition is that of the first.
 pub(super) fn check(plan: &LogicalPlan, mode: OutputMode) -> Result<()> {
     let mut problems = Problems::default();
+    let top_ns = TopNs::of(plan);
     for node in subtree(plan) {
         rows::check(node, plan, mode, &mut problems);
+        window_functions(node, &top_ns, mode, &mut problems);
         join::check(node, mode, &mut problems);
     }
     aggregate::check(plan, mode, &mut problems);
@@ -71,6 +76,20 @@ pub(super) fn check(plan: &LogicalPlan, mode: OutputMode) -> Result<()> {
         .into_iter()
         .for_each(|node| not_yet::check(node, &mut problems));
     problems.into_result()
+}
+
+/// Of window functions, a row number of which only the first few are wanted runs, where results may change.
+fn window_functions(node: &LogicalPlan, top_ns: &TopNs, mode: OutputMode, problems: &mut Problems) {
+    let LogicalPlan::Window(window) = node else {
+        return;
+    };
+    if is_streaming(node) && (mode != OutputMode::Update || top_ns.rows(window).is_none()) {
+        problems.add(
+            "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING",
+            "window functions (OVER) are not supported on streams: group by a time window, window(...); the first rows of each \
+             partition, row_number() OVER (...) <= n, are supported in output mode update",
+        );
+    }
 }
 
 /// Refuses subqueries that read a stream; all that can be wrong with a plan whose own rows are bounded.
@@ -110,6 +129,11 @@ fn subtree(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
 /// A `SELECT DISTINCT` or an aggregation over a stream: both group.
 fn is_aggregation(node: &LogicalPlan) -> bool {
     matches!(node, LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_)) && is_streaming(node)
+}
+
+/// True if the plan aggregates a stream.
+pub(super) fn aggregates(plan: &LogicalPlan) -> bool {
+    !aggregations(plan).is_empty()
 }
 
 /// The streaming aggregations of a plan, the one nearest to the sink first.

@@ -3,7 +3,7 @@
 use arrow::datatypes::DataType;
 use datafusion::common::ExprSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, Limit, LogicalPlan, SkipType};
+use datafusion::logical_expr::{Distinct, Expr, Limit, LogicalPlan, SkipType};
 use weir_runtime::OutputMode;
 
 use super::{MODE, OPERATION, Problems, aggregations, subtree};
@@ -24,12 +24,15 @@ pub(super) fn check(
     }
     match node {
         LogicalPlan::Sort(_) if mode != OutputMode::Complete || aggregations(node).is_empty() => {
-            problems.add(OPERATION, "sorting a stream needs output mode complete and an aggregation below it");
+            problems.add(
+                OPERATION,
+                "sorting a stream needs output mode complete and an aggregation below it",
+            );
         }
         LogicalPlan::Limit(limit) => self::limit(limit, mode, problems),
-        LogicalPlan::Window(_) => problems.add(
-            "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING",
-            "window functions (OVER) are not supported on streams: group by a time window, window(...)",
+        LogicalPlan::Distinct(Distinct::On(_)) => problems.add(
+            OPERATION,
+            "DISTINCT ON is not supported on streams: use drop_duplicates",
         ),
         LogicalPlan::Union(union) if union.inputs.iter().any(|input| !is_streaming(input)) => {
             problems.add(OPERATION, "a union of a stream and a bounded table is not supported: all inputs must be streams");
@@ -118,6 +121,12 @@ fn deduplicate(
         problems.add(
             OPERATION,
             "dropDuplicatesWithinWatermark needs a watermark below it: call withWatermark first",
+        );
+    }
+    if node.retention_ms.is_some() && !node.within_watermark && marked == 0 {
+        problems.add(
+            OPERATION,
+            "the setting weir.dropDuplicates.retention needs a watermark below drop_duplicates: call withWatermark first",
         );
     }
     if marked > 1 {

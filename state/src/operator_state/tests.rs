@@ -7,6 +7,7 @@ use crate::TableKind;
 
 mod chain;
 mod damage;
+mod large;
 mod model;
 
 /// A checkpoint in memory of its own.

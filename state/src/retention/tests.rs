@@ -88,6 +88,7 @@ fn doomed_files_a_kept_chain_reaches_stay_until_it_starts_again() {
         .to_vec();
     let reach = |since| Reach {
         since: BTreeMap::from([("state/a".to_string(), Epoch(since))]),
+        ..Reach::default()
     };
     all.reaches = BTreeMap::from([(Epoch(2), reach(1)), (Epoch(3), reach(1))]);
     // What another subtask of the same operator wrote may be a parent after a change of parallelism.
@@ -197,56 +198,71 @@ async fn prune_with_an_unreadable_manifest_deletes_nothing() {
     assert_eq!(location.list("state/agg/0").await.expect("list").len(), 3);
 }
 
-/// Epochs of one state table, pruned after each, with a restart of the log in the middle.
-#[tokio::test]
-async fn prune_of_state_chains_keeps_every_kept_epoch_restorable_and_the_rest_goes() {
-    let location = CheckpointLocation::open("memory://retention-of-state-chains").expect("open");
-    let spec = crate::TableSpec {
+/// Runs epochs of one state table with a retention of 3, restarting log and state in the middle. Every kept manifest must restore;
+/// returns the number of files after each epoch: of state and of data.
+async fn run_state(name: &str, memory_budget: usize) -> Vec<(usize, usize)> {
+    let location = CheckpointLocation::open(&format!("memory://{name}")).expect("open");
+    let specs = [crate::TableSpec {
         name: "t".into(),
         kind: crate::TableKind::Keyed,
         version: 1,
         key: "k".into(),
         value: "v".into(),
-    };
+    }];
     let mut config = crate::StateConfig::new(location.clone(), "agg", 0, 1);
-    config.max_chain = 6;
-    let mut state =
-        crate::OperatorState::create(config.clone(), std::slice::from_ref(&spec), 0..4096)
-            .expect("create");
+    (config.max_chain, config.memory_budget) = (6, memory_budget);
+    let mut state = crate::OperatorState::create(config.clone(), &specs, 0..4096).expect("create");
     let mut log = CheckpointLog::new(location.clone());
     let mut files = Vec::new();
+    let mut last = Vec::new();
     for epoch in 0..40 {
         if epoch == 20 {
+            config.generation = 2;
             log = CheckpointLog::new(location.clone());
+            let restored = crate::OperatorState::restore(config.clone(), &specs, 0..4096, &last);
+            state = restored.await.expect("restore");
         }
         log.publish_plan(&plan(epoch)).await.expect("plan");
         let slot = state.table(0).touch(0, 0, &epoch.to_be_bytes());
         state.table(0).set(slot, b"x");
-        let snapshot = state
-            .commit(Epoch(epoch))
-            .await
-            .expect("commit")
-            .expect("a file");
-        let mut manifest = Manifest::new(Epoch(epoch), 1, 0);
-        manifest.snapshots.insert("agg".into(), vec![snapshot]);
+        last = vec![
+            state
+                .commit(Epoch(epoch))
+                .await
+                .expect("commit")
+                .expect("a file"),
+        ];
+        state.settle().await;
+        let mut manifest = Manifest::new(Epoch(epoch), config.generation, 0);
+        manifest.snapshots.insert("agg".into(), last.clone());
         log.publish_manifest(&manifest).await.expect("manifest");
         log.prune(keep(3)).await.expect("prune");
-        let manifests = log.list_epochs().await.expect("list").manifests;
-        for kept in &manifests {
-            let manifest = log
-                .read_manifest(*kept)
-                .await
-                .expect("read")
-                .expect("there");
-            let restored = crate::OperatorState::restore(
-                config.clone(),
-                std::slice::from_ref(&spec),
-                0..4096,
-                &manifest.snapshots["agg"],
-            );
+        for kept in log.list_epochs().await.expect("list").manifests {
+            let manifest = log.read_manifest(kept).await.expect("read").expect("there");
+            let refs = &manifest.snapshots["agg"];
+            let restored = crate::OperatorState::restore(config.clone(), &specs, 0..4096, refs);
             assert_eq!(restored.await.expect("restore").stats().rows, kept.0 + 1);
         }
-        files.push(location.list("state/agg/0").await.expect("list").len());
+        let count = async |dir: &str| location.list(dir).await.expect("list").len();
+        files.push((count("state/agg/0").await, count("state/agg/0/sst").await));
     }
-    assert!(files.iter().all(|count| *count <= 3 + 7), "{files:?}");
+    files
+}
+
+#[tokio::test]
+async fn prune_of_state_chains_keeps_every_kept_epoch_restorable_and_the_rest_goes() {
+    let files = run_state("retention-of-state-chains", usize::MAX).await;
+    assert!(files.iter().all(|count| *count <= (3 + 7, 0)), "{files:?}");
+}
+
+#[tokio::test]
+async fn prune_of_bases_keeps_every_kept_epoch_restorable_and_the_rest_goes() {
+    let files = run_state("retention-of-state-bases", 0).await;
+    assert!(files.iter().any(|(_, data)| *data > 0), "{files:?}");
+    assert!(
+        files
+            .iter()
+            .all(|(state, data)| *state <= 14 && *data <= 16),
+        "{files:?}"
+    );
 }

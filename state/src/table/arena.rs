@@ -13,6 +13,8 @@ const CHUNK: usize = UNIT << CHUNK_UNITS_LOG2;
 const FIRST_CHUNK: usize = 1024;
 /// Bytes of a header.
 const HEADER: usize = 32;
+/// Where the flags are in it.
+const FLAGS: usize = 30;
 
 /// The entry has a value.
 pub(crate) const PRESENT: u8 = 1;
@@ -60,7 +62,7 @@ impl Header {
         bytes[20..24].copy_from_slice(&self.value_len.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.value_cap.to_le_bytes());
         bytes[28..30].copy_from_slice(&self.group.to_le_bytes());
-        bytes[30] = self.flags;
+        bytes[FLAGS] = self.flags;
         bytes
     }
 
@@ -73,12 +75,12 @@ impl Header {
             value_len: u32::from_le_bytes([b[20], b[21], b[22], b[23]]),
             value_cap: u32::from_le_bytes([b[24], b[25], b[26], b[27]]),
             group: u16::from_le_bytes([b[28], b[29]]),
-            flags: b[30],
+            flags: b[FLAGS],
         }
     }
 
     /// Bytes of the whole entry, a multiple of the unit.
-    fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         HEADER + (self.key_len as usize + self.value_cap as usize).next_multiple_of(UNIT)
     }
 }
@@ -219,6 +221,20 @@ impl Arena {
             .flat_map(|(index, chunk)| walk_chunk(chunk, (index << CHUNK_UNITS_LOG2) as u32))
     }
 
+    /// Gives every live entry the flags `flags` makes of its header.
+    pub(crate) fn remark(&mut self, flags: impl Fn(&Header) -> u8) {
+        for chunk in &mut self.chunks {
+            let mut offset = 0;
+            while offset < chunk.len() {
+                let header = header_of(&chunk[offset..]);
+                if !header.is(DEAD) {
+                    chunk[offset + FLAGS] = flags(&header);
+                }
+                offset += header.size();
+            }
+        }
+    }
+
     /// Hands every live entry of an old arena to `keep`, giving memory back while it goes.
     pub(crate) fn drain(self, mut keep: impl FnMut(Header, &[u8], &[u8])) {
         for chunk in self.chunks {
@@ -226,6 +242,13 @@ impl Arena {
                 let (header, key, value) = parts(&chunk[address as usize * UNIT..]);
                 keep(header, key, value);
             }
+        }
+    }
+
+    /// Gives back what the last chunk has ready for entries to come.
+    pub(crate) fn shrink(&mut self) {
+        if let Some(last) = self.chunks.last_mut() {
+            last.shrink_to_fit();
         }
     }
 

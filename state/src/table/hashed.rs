@@ -2,15 +2,22 @@
 //!
 //! A keyed or expiring table has one shard. A timed one has a shard per bucket of time, so that what expires goes as whole
 //! shards; only in the bucket the bound cuts are entries looked at.
+//!
+//! Memory is newer than the files below it ([`cold`]). A shard knows how many entries it has in all and how many of them are in
+//! memory: while the numbers are equal, what memory does not have does not exist.
+
+mod cold;
+mod epoch;
+mod expire;
+mod scan;
 
 use std::collections::BTreeMap;
 
+use super::TableKind;
 use super::arena::{BLIND, CHANGED, DIRTY, Header, IN_FILES, PRESENT, UNKNOWN};
 use super::expiry::ExpiryIndex;
-use super::order::{Place, sort};
 use super::shard::{Id, Mark, Shard, Touch};
-use super::{Change, Entry, TableKind, Visit};
-use crate::error::Result;
+use crate::files::TableFiles;
 
 /// Room made for the value of a new entry before any value was seen.
 const FIRST_VALUE_CAP: u32 = 16;
@@ -56,6 +63,13 @@ pub(crate) struct Hashed {
     bound: Option<i64>,
     /// The open epoch has changed an entry.
     changed: bool,
+    files: Option<TableFiles>,
+    /// Highest bound expired since the last flush: what files hold up to it does not exist.
+    pending: Option<i64>,
+    /// Slots memory does not know enough of.
+    unknown: Vec<u32>,
+    /// Slots set or removed without having been looked up.
+    blind: Vec<u32>,
 }
 
 impl Hashed {
@@ -79,6 +93,10 @@ impl Hashed {
             removed: 0,
             bound: None,
             changed: false,
+            files: None,
+            pending: None,
+            unknown: Vec::new(),
+            blind: Vec::new(),
         }
     }
 
@@ -137,22 +155,29 @@ impl Hashed {
             time,
             key,
         };
+        let expired = timed && self.pending.is_some_and(|bound| time <= bound);
+        let known = shard.total == shard.rows || expired;
         let mark = Mark {
             stamp: self.stamp,
             slot: slot as u32,
-            flags: 0,
+            flags: if known { 0 } else { UNKNOWN | IN_FILES },
             value_cap: self.value_cap,
         };
-        match shard.touch(id, mark) {
-            Touch::Again(slot) => slot as usize,
-            Touch::First(address) | Touch::Made(address) => {
-                self.slots.push(Slot {
-                    shard: number,
-                    address,
-                });
-                slot
+        let address = match shard.touch(id, mark) {
+            Touch::Again(slot) => return slot as usize,
+            Touch::First(address) => address,
+            Touch::Made(address) => {
+                if !known {
+                    self.unknown.push(slot as u32);
+                }
+                address
             }
-        }
+        };
+        self.slots.push(Slot {
+            shard: number,
+            address,
+        });
+        slot
     }
 
     pub(crate) fn touched(&self) -> usize {
@@ -197,6 +222,7 @@ impl Hashed {
         shard.revive(self.stamp);
         let (header, _, old) = shard.arena().entry(address);
         let time = if expiring { expires } else { header.time };
+        let noted = header.is(PRESENT) && header.time == time;
         let present = header.is(PRESENT);
         if present && old == value && header.time == time {
             return;
@@ -205,6 +231,7 @@ impl Hashed {
         let mut flags = (header.flags | PRESENT | DIRTY | CHANGED) & !UNKNOWN;
         if header.is(UNKNOWN) {
             flags |= BLIND;
+            self.blind.push(slot as u32);
         }
         if !present {
             shard.rows += 1;
@@ -218,7 +245,7 @@ impl Hashed {
         };
         let moved = shard.write(address, header, timed, value);
         self.slots[slot].address = moved;
-        if expiring {
+        if expiring && !(noted && moved == address) {
             self.expiries.note(time, moved);
         }
         self.value_cap = super::arena::length(value).min(VALUE_CAP_MAX);
@@ -240,302 +267,17 @@ impl Hashed {
             self.removed += 1;
         } else {
             flags |= BLIND;
+            self.blind.push(slot as u32);
         }
         shard
             .arena_mut()
             .set_header(address, Header { flags, ..header });
     }
 
-    pub(crate) fn expire(&mut self, bound: i64, visit: Option<&mut Visit<'_>>) -> Result<u64> {
-        self.bound = self.bound.max(Some(bound));
-        let expired = if self.expiring() {
-            self.expire_entries(bound, visit)?
-        } else if let TableKind::Timed { bucket } = self.kind {
-            self.expire_buckets(bound, bucket, visit)?
-        } else {
-            0
-        };
-        self.rows -= expired;
-        self.removed += expired;
-        self.changed |= expired > 0;
-        Ok(expired)
-    }
-
-    fn expire_buckets(
-        &mut self,
-        bound: i64,
-        bucket: i64,
-        visit: Option<&mut Visit<'_>>,
-    ) -> Result<u64> {
-        let (cut, _, to) = bucket_of(bound, bucket);
-        let whole = if to <= bound { ..=cut } else { ..=cut - 1 };
-        let whole: Vec<(i64, u32)> = self.buckets.range(whole).map(|(b, s)| (*b, *s)).collect();
-        let part = self.buckets.get(&cut).copied().filter(|_| to > bound);
-        if let Some(visit) = visit {
-            let mut due = Vec::new();
-            for (_, shard) in &whole {
-                self.places(*shard, &mut due, |_| true);
-            }
-            if let Some(shard) = part {
-                self.places(shard, &mut due, |header| header.time <= bound);
-            }
-            self.visit(due, visit)?;
-        }
-        let mut expired = 0;
-        for (number, shard) in whole {
-            expired += self.shards[shard as usize].total;
-            self.drop_shard(number, shard);
-        }
-        if let Some(shard) = part {
-            expired += self.cut_shard(shard, bound);
-        }
-        Ok(expired)
-    }
-
-    /// Drops a shard; one the epoch has touched stays, dead, for the sake of its slots.
-    fn drop_shard(&mut self, number: i64, place: u32) {
-        let shard = &mut self.shards[place as usize];
-        if shard.stamp == self.stamp {
-            shard.dead = true;
-            (shard.rows, shard.total) = (0, 0);
-            return;
-        }
-        *shard = Shard::default();
-        self.buckets.remove(&number);
-        self.free.push(place);
-        if self.last.is_some_and(|last| last.shard == place) {
-            self.last = None;
-        }
-    }
-
-    /// Expires the entries of one shard up to the bound.
-    fn cut_shard(&mut self, place: u32, bound: i64) -> u64 {
-        let stamp = self.stamp;
-        let shard = &mut self.shards[place as usize];
-        if shard.dead {
-            return 0;
-        }
-        let due: Vec<(u32, Header)> = shard
-            .arena()
-            .walk()
-            .filter(|(_, header)| header.time <= bound)
-            .collect();
-        let mut expired = 0;
-        for (address, header) in due {
-            expired += u64::from(header.is(PRESENT));
-            if header.stamp == stamp {
-                let flags = 0;
-                shard
-                    .arena_mut()
-                    .set_header(address, Header { flags, ..header });
-            } else {
-                shard.forget(address, true);
-            }
-        }
-        shard.rows -= expired;
-        shard.total -= expired;
-        expired
-    }
-
-    fn expire_entries(&mut self, bound: i64, visit: Option<&mut Visit<'_>>) -> Result<u64> {
-        let arena = self.shards[0].arena();
-        let due = self.expiries.take_due(bound, |address| {
-            let header = arena.header(address);
-            (header.is(PRESENT) && arena.is_live(address)).then_some(header.time)
-        });
-        if let Some(visit) = visit {
-            let places = due
-                .iter()
-                .map(|(time, address)| Place::new(*time, arena.key(*address), 0, *address))
-                .collect();
-            self.visit(places, visit)?;
-        }
-        let shard = &mut self.shards[0];
-        for (_, address) in &due {
-            let header = shard.arena().header(*address);
-            let tombstone = header.is(DIRTY) && header.is(IN_FILES);
-            if header.stamp == self.stamp || tombstone {
-                let flags = (header.flags | DIRTY | CHANGED) & !PRESENT;
-                shard
-                    .arena_mut()
-                    .set_header(*address, Header { flags, ..header });
-            } else {
-                shard.forget(*address, false);
-            }
-        }
-        let expired = due.len() as u64;
-        shard.rows -= expired;
-        shard.total -= expired;
-        Ok(expired)
-    }
-
-    /// Collects entries of a shard that have a value.
-    fn places(&self, shard: u32, into: &mut Vec<Place>, wanted: impl Fn(&Header) -> bool) {
-        let held = &self.shards[shard as usize];
-        if held.dead {
-            return;
-        }
-        let by_time = self.timed();
-        for (address, header) in held.arena().walk() {
-            if header.is(PRESENT) && wanted(&header) {
-                let major = if by_time {
-                    header.time
-                } else {
-                    header.group.into()
-                };
-                into.push(Place::new(major, held.arena().key(address), shard, address));
-            }
-        }
-    }
-
-    fn visit(&self, mut places: Vec<Place>, visit: &mut Visit<'_>) -> Result<()> {
-        sort(&mut places, &self.shards);
-        for place in places {
-            visit(self.entry_at(place.shard, place.address))?;
-        }
-        Ok(())
-    }
-
-    fn entry_at(&self, shard: u32, address: u32) -> Entry<'_> {
-        let (header, key, value) = self.shards[shard as usize].arena().entry(address);
-        Entry {
-            group: header.group.into(),
-            time: header.time,
-            key,
-            value,
-        }
-    }
-
-    /// Every entry, in order.
-    pub(crate) fn scan(&self, visit: &mut Visit<'_>) -> Result<()> {
-        if !self.timed() {
-            let mut places = Vec::new();
-            self.places(0, &mut places, |_| true);
-            return self.visit(places, visit);
-        }
-        for shard in self.buckets.values() {
-            let mut places = Vec::new();
-            self.places(*shard, &mut places, |_| true);
-            self.visit(places, visit)?;
-        }
-        Ok(())
-    }
-
-    /// Every entry of memory, in no order.
-    pub(crate) fn each(&self, visit: &mut dyn FnMut(Entry<'_>)) {
-        for shard in self.shards.iter().filter(|shard| !shard.dead) {
-            for (address, header) in shard.arena().walk() {
-                if header.is(PRESENT) {
-                    let (header, key, value) = shard.arena().entry(address);
-                    visit(Entry {
-                        group: header.group.into(),
-                        time: header.time,
-                        key,
-                        value,
-                    });
-                }
-            }
-        }
-    }
-
-    /// True if the open epoch changed anything.
-    pub(crate) fn has_changes(&self) -> bool {
-        self.changed
-    }
-
-    /// Ends the epoch: hands what changed to `changes` (what expired first, as a bound), voids the slots and gives back memory
-    /// nobody needs.
-    pub(crate) fn end_epoch(&mut self, changes: &mut dyn FnMut(Change<'_>)) {
-        if let Some(bound) = self.bound.filter(|_| self.changed) {
-            changes(Change::Expired(bound));
-        }
-        for slot in std::mem::take(&mut self.slots) {
-            self.settle(slot, changes);
-        }
-        self.drop_empty();
-        self.compact();
-        self.bound = None;
-        self.changed = false;
-        (self.updated, self.removed) = (0, 0);
-        self.stamp = self.stamp.wrapping_add(1);
-    }
-
-    /// Hands on what happened to a touched entry and takes its marks of the epoch away.
-    fn settle(&mut self, slot: Slot, changes: &mut dyn FnMut(Change<'_>)) {
-        let timed = self.timed();
-        let bound = self.bound.filter(|_| timed);
-        let shard = &mut self.shards[slot.shard as usize];
-        if shard.dead {
-            return;
-        }
-        let (header, key, value) = shard.arena().entry(slot.address);
-        let present = header.is(PRESENT);
-        if header.is(CHANGED) {
-            let entry = Entry {
-                group: header.group.into(),
-                time: if timed || present { header.time } else { 0 },
-                key,
-                value,
-            };
-            if present {
-                changes(Change::Set(entry));
-            } else if bound.is_none_or(|bound| header.time > bound) {
-                changes(Change::Removed(entry));
-            }
-        }
-        let tombstone = header.is(DIRTY) && header.is(IN_FILES);
-        if !present && !tombstone {
-            shard.forget(slot.address, timed);
-        } else if header.is(CHANGED | BLIND) {
-            let flags = header.flags & !(CHANGED | BLIND);
-            shard
-                .arena_mut()
-                .set_header(slot.address, Header { flags, ..header });
-        }
-    }
-
-    /// Drops the shards of buckets that have no entries.
-    fn drop_empty(&mut self) {
-        let shards = &mut self.shards;
-        let gone = |shard: &Shard| shard.dead || shard.is_empty();
-        let empty = self
-            .buckets
-            .extract_if(.., |_, place| gone(&shards[*place as usize]));
-        let empty: Vec<u32> = empty.map(|(_, place)| place).collect();
-        for place in empty {
-            self.shards[place as usize] = Shard::default();
-            self.free.push(place);
-            self.last = None;
-        }
-    }
-
-    fn compact(&mut self) {
-        let timed = self.timed();
-        let mut moved = false;
-        for shard in self.shards.iter_mut().filter(|s| s.wants_compaction()) {
-            shard.rebuild(timed, |_| true);
-            moved = true;
-        }
-        if self.expiring() {
-            let rows = self.shards[0].rows as usize;
-            if moved || self.expiries.notes() > 2 * rows + 1024 {
-                self.note_expiries();
-            }
-        }
-    }
-
-    fn note_expiries(&mut self) {
-        self.expiries = ExpiryIndex::default();
-        for (address, header) in self.shards[0].arena().walk() {
-            if header.is(PRESENT) {
-                self.expiries.note(header.time, address);
-            }
-        }
-    }
-
     pub(crate) fn memory_bytes(&self) -> usize {
         let shards: usize = self.shards.iter().map(Shard::memory_bytes).sum();
-        shards + self.expiries.memory_bytes() + self.slots.capacity() * size_of::<Slot>()
+        let slots = self.slots.capacity() * size_of::<Slot>();
+        shards + self.expiries.memory_bytes() + slots
     }
 
     /// Bytes of keys and values, with their headers.
@@ -546,9 +288,15 @@ impl Hashed {
 
 /// Number, first and last time of the bucket of a time.
 fn bucket_of(time: i64, width: i64) -> (i64, i64, i64) {
-    let width = width.max(1);
-    let number = time.div_euclid(width);
+    let number = time.div_euclid(width.max(1));
+    let (from, to) = times_of(number, width);
+    (number, from, to)
+}
+
+/// First and last time of a bucket.
+fn times_of(number: i64, width: i64) -> (i64, i64) {
+    let width = i128::from(width.max(1));
     let clamp = |time: i128| time.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-    let from = i128::from(number) * i128::from(width);
-    (number, clamp(from), clamp(from + i128::from(width) - 1))
+    let from = i128::from(number) * width;
+    (clamp(from), clamp(from + width - 1))
 }

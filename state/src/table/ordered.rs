@@ -1,29 +1,16 @@
 //! [`Ordered`]: tables whose entries are kept in key order, for reading a prefix.
 
+mod cold;
+
 use std::collections::{BTreeMap, HashMap};
 
-use super::arena::{CHANGED, DIRTY, IN_FILES, PRESENT};
+use super::arena::{BLIND, CHANGED, DIRTY, IN_FILES, PRESENT};
 use super::{Change, Entry, Visit};
 use crate::error::Result;
+use crate::files::{TableFiles, group_key, split_group_key};
 
 /// Bytes an entry costs besides its key and value.
 const OVERHEAD: usize = 96;
-
-/// Group, big-endian, and key: the order of these bytes is the order of the table.
-pub(crate) fn full_key(group: u16, key: &[u8]) -> Vec<u8> {
-    let mut full = Vec::with_capacity(2 + key.len());
-    full.extend_from_slice(&group.to_be_bytes());
-    full.extend_from_slice(key);
-    full
-}
-
-/// Takes a full key apart.
-pub(crate) fn split_key(full: &[u8]) -> (u16, &[u8]) {
-    match full.split_first_chunk::<2>() {
-        Some((group, key)) => (u16::from_be_bytes(*group), key),
-        None => (0, full),
-    }
-}
 
 #[derive(Debug, Default)]
 struct Held {
@@ -43,6 +30,14 @@ pub(crate) struct Ordered {
     changed: Vec<Box<[u8]>>,
     stamp: u32,
     bytes: usize,
+    files: Option<TableFiles>,
+    /// Entries of memory that have a value.
+    held: u64,
+    /// Slots looked up so far.
+    loaded: usize,
+    /// Keys set or removed without having been looked up.
+    blind: Vec<Box<[u8]>>,
+    /// Entries that exist, those only in files included.
     pub(crate) rows: u64,
     pub(crate) updated: u64,
     pub(crate) removed: u64,
@@ -50,9 +45,12 @@ pub(crate) struct Ordered {
 
 impl Ordered {
     pub(crate) fn touch(&mut self, group: u16, key: &[u8]) -> usize {
-        let full = full_key(group, key);
+        let full = group_key(group, key);
         if let Some(slot) = self.index.get(full.as_slice()) {
             return *slot;
+        }
+        if let Some(held) = self.entries.get_mut(full.as_slice()) {
+            held.stamp = self.stamp;
         }
         let (slot, full) = (self.slots.len(), full.into_boxed_slice());
         self.slots.push(full.clone());
@@ -69,7 +67,7 @@ impl Ordered {
     }
 
     pub(crate) fn slot_key(&self, slot: usize) -> (u16, &[u8]) {
-        split_key(&self.slots[slot])
+        split_group_key(&self.slots[slot])
     }
 
     pub(crate) fn set(&mut self, slot: usize, value: &[u8]) {
@@ -82,9 +80,27 @@ impl Ordered {
         self.delete(&full);
     }
 
+    /// What memory knows of a key.
     pub(crate) fn get(&self, full: &[u8]) -> Option<&[u8]> {
         let held = self.entries.get(full)?;
         (held.flags & PRESENT != 0).then_some(&*held.value)
+    }
+
+    /// The entry of a key, made if there is none; true if it may be that only files know of it.
+    fn held(&mut self, full: &[u8]) -> (&mut Held, bool) {
+        let absent = !self.entries.contains_key(full);
+        let unknown = absent && self.held < self.rows;
+        if absent {
+            self.bytes += full.len() + OVERHEAD;
+            let flags = if unknown { BLIND | IN_FILES } else { 0 };
+            let made = Held {
+                flags,
+                ..Held::default()
+            };
+            self.entries.insert(full.into(), made);
+        }
+        let held = self.entries.get_mut(full);
+        (held.expect("invariant: there or just made"), unknown)
     }
 
     pub(crate) fn put(&mut self, full: &[u8], value: &[u8]) {
@@ -92,51 +108,80 @@ impl Ordered {
         if self.get(full) == Some(value) {
             return;
         }
-        if !self.entries.contains_key(full) {
-            self.bytes += full.len() + OVERHEAD;
-            self.entries.insert(full.into(), Held::default());
-        }
         let stamp = self.stamp;
-        let held = self.entries.get_mut(full).expect("invariant: just made");
-        self.rows += u64::from(held.flags & PRESENT == 0);
-        if held.flags & CHANGED == 0 {
-            self.changed.push(full.into());
-        }
-        self.bytes = self.bytes + value.len() - held.value.len();
+        let (held, unknown) = self.held(full);
+        let (is_new, is_first) = (held.flags & PRESENT == 0, held.flags & CHANGED == 0);
+        let before = held.value.len();
         held.value = value.into();
         held.flags |= PRESENT | DIRTY | CHANGED;
         held.stamp = stamp;
+        self.bytes = self.bytes + value.len() - before;
+        self.held += u64::from(is_new);
+        self.rows += u64::from(is_new);
+        self.changed(full, is_first, unknown);
+    }
+
+    fn changed(&mut self, full: &[u8], is_first: bool, unknown: bool) {
+        if is_first {
+            self.changed.push(full.into());
+        }
+        if unknown {
+            self.blind.push(full.into());
+        }
     }
 
     pub(crate) fn delete(&mut self, full: &[u8]) {
-        let Some(held) = self.entries.get_mut(full) else {
-            return;
-        };
-        if held.flags & PRESENT == 0 {
+        if !self.entries.contains_key(full) && self.held == self.rows {
             return;
         }
-        if held.flags & CHANGED == 0 {
-            self.changed.push(full.into());
+        let (held, unknown) = self.held(full);
+        let is_there = held.flags & PRESENT != 0;
+        if !is_there && !unknown {
+            return;
         }
-        self.bytes -= held.value.len();
-        held.value = Box::default();
+        let is_first = held.flags & CHANGED == 0;
+        let before = std::mem::take(&mut held.value).len();
         held.flags = (held.flags | DIRTY | CHANGED) & !PRESENT;
-        self.rows -= 1;
-        self.removed += 1;
+        self.bytes -= before;
+        if is_there {
+            self.held -= 1;
+            self.rows -= 1;
+            self.removed += 1;
+        }
+        self.changed(full, is_first, unknown);
     }
 
+    /// Entries whose full key starts with `prefix`, in order, until `visit` returns false.
     pub(crate) fn prefix(
         &self,
         prefix: &[u8],
         visit: &mut dyn FnMut(Entry<'_>) -> Result<bool>,
     ) -> Result<()> {
-        let from = self.entries.range::<[u8], _>((
+        let from = (
             std::ops::Bound::Included(prefix),
             std::ops::Bound::Unbounded,
-        ));
-        for (full, held) in from.take_while(|(full, _)| full.starts_with(prefix)) {
-            if held.flags & PRESENT != 0 && !visit(entry(full, &held.value))? {
-                break;
+        );
+        let mut held = self
+            .entries
+            .range::<[u8], _>(from)
+            .take_while(|(full, _)| full.starts_with(prefix))
+            .filter(|(_, held)| held.flags & PRESENT != 0)
+            .peekable();
+        for row in self.cold(prefix) {
+            let row = row?;
+            let at = group_key(row.group, &row.key);
+            while let Some((full, held)) = held.next_if(|(full, _)| ***full < *at) {
+                if !visit(entry(full, &held.value))? {
+                    return Ok(());
+                }
+            }
+            if !visit(row.entry())? {
+                return Ok(());
+            }
+        }
+        for (full, held) in held {
+            if !visit(entry(full, &held.value))? {
+                return Ok(());
             }
         }
         Ok(())
@@ -158,7 +203,12 @@ impl Ordered {
         !self.changed.is_empty()
     }
 
-    pub(crate) fn end_epoch(&mut self, changes: &mut dyn FnMut(Change<'_>)) {
+    /// Ends the epoch: hands what changed to `changes` and voids the slots.
+    ///
+    /// # Errors
+    /// Of the files.
+    pub(crate) fn end_epoch(&mut self, changes: &mut dyn FnMut(Change<'_>)) -> Result<()> {
+        self.settle_blind()?;
         for full in std::mem::take(&mut self.changed) {
             let Some(held) = self.entries.get_mut(&full) else {
                 continue;
@@ -177,8 +227,10 @@ impl Ordered {
         }
         self.slots.clear();
         self.index.clear();
+        self.loaded = 0;
         (self.updated, self.removed) = (0, 0);
         self.stamp = self.stamp.wrapping_add(1);
+        Ok(())
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
@@ -187,7 +239,7 @@ impl Ordered {
 }
 
 fn entry<'a>(full: &'a [u8], value: &'a [u8]) -> Entry<'a> {
-    let (group, key) = split_key(full);
+    let (group, key) = split_group_key(full);
     Entry {
         group: group.into(),
         time: 0,

@@ -239,6 +239,7 @@ impl Shard {
             }
             index.insert_unique(place(&item(hash, 0)), item(hash, address), place);
         });
+        self.arena.shrink();
         self.index = index;
         self.rows = rows;
     }

@@ -24,6 +24,12 @@ pub(crate) enum Bend {
     NeverFails,
     Panics,
     Hangs,
+    /// Runs its newest epoch again although that was committed.
+    RunsAgain,
+    /// Does not run an epoch again whose commit is gone.
+    NeverRepeats,
+    /// Goes on with another watermark after a start.
+    ForgetsTime,
 }
 
 pub(crate) struct Echo(pub(crate) Bend);
@@ -35,6 +41,9 @@ struct EchoQuery {
     /// Steps to come, and how the case ends.
     steps: VecDeque<Answer>,
     now: Option<Answer>,
+    /// The newest epoch of the steps so far, and whether its commit was forgotten.
+    newest: Option<AnswerEpoch>,
+    lost: bool,
     running: bool,
     ends_by_itself: bool,
 }
@@ -74,6 +83,8 @@ impl Engine for Echo {
             home: home.to_owned(),
             steps,
             now: None,
+            newest: None,
+            lost: false,
             running: false,
             ends_by_itself: case.trigger != Trigger::Default,
         }))
@@ -117,8 +128,9 @@ impl Query for EchoQuery {
         self.schema.clone()
     }
 
-    async fn start(&mut self) -> Result<(), EngineError> {
+    async fn start(&mut self, parallelism: usize) -> Result<(), EngineError> {
         assert!(!self.running, "started twice");
+        assert!((1..=3).contains(&parallelism), "{parallelism} subtasks");
         assert!(self.home.is_dir());
         self.running = true;
         Ok(())
@@ -134,12 +146,29 @@ impl Query for EchoQuery {
         self.running = !self.ends_by_itself;
         let answer = self.steps.pop_front().ok_or("more steps than expected")?;
         let failed = answer.epochs.is_none();
+        let newest = answer.epochs.iter().flatten().next_back().cloned();
+        self.newest = newest.or(self.newest.take());
+        self.lost = false;
         self.now = Some(answer);
         if failed {
             Err("failed".to_owned())
         } else {
             Ok(())
         }
+    }
+
+    async fn settle_between(&mut self) -> Result<(), EngineError> {
+        assert!(self.running, "settled without being started");
+        self.running = !self.ends_by_itself;
+        let again = std::mem::take(&mut self.lost) || self.bend == Bend::RunsAgain;
+        let newest = self.newest.iter().filter(|_| again);
+        let epochs = newest.cloned().collect();
+        let watermark = self.now.as_ref().and_then(|answer| answer.watermark);
+        self.now = Some(Answer {
+            epochs: Some(epochs),
+            watermark: watermark.map(|millis| millis - i64::from(self.bend == Bend::ForgetsTime)),
+        });
+        Ok(())
     }
 
     async fn stop(&mut self) -> Result<(), EngineError> {
@@ -156,6 +185,7 @@ impl Query for EchoQuery {
             !self.running,
             "the commit of a running query is not to be touched"
         );
+        self.lost = self.bend != Bend::NeverRepeats;
         Ok(())
     }
 

@@ -150,8 +150,21 @@ fn place_all_open_cases_leaves_enough_for_the_first_step() {
     };
     let (now, all) = count("stateless");
     assert!(now * 10 >= all * 6, "{now} of {all}: {steps:?}");
-    assert!(count("recovery").0 >= 3, "{steps:?}");
-    assert!(count("unsupported").0 >= 30, "{steps:?}");
+    for (topic, cases) in [
+        ("watermark", 35),
+        ("window", 21),
+        ("session_window", 15),
+        ("aggregate", 38),
+        ("output_mode", 19),
+        ("dedup", 16),
+        ("chained", 8),
+        ("trigger", 6),
+        ("recovery", 13),
+        ("pipelines", 5),
+    ] {
+        assert_eq!(count(topic).0, cases, "{topic}: {steps:?}");
+    }
+    assert!(count("unsupported").0 >= 45, "{steps:?}");
     assert_eq!(steps.values().sum::<usize>(), 353);
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::echo::{Bend, Echo};
 use crate::report::{AGREES, Entry, Status};
 use crate::suite::Suite;
+use crate::ways::{self, Way};
 
 fn suite(filter: &str) -> Suite {
     Suite {
@@ -14,6 +15,7 @@ fn suite(filter: &str) -> Suite {
         filter: filter.to_owned(),
         all: true,
         strict: true,
+        ways: ways::ALL.to_vec(),
         limit: Duration::from_secs(60),
         known: BTreeMap::new(),
     }
@@ -53,6 +55,9 @@ fn suite_wrong_engine_is_caught_in_the_case_that_shows_it() {
         (Bend::NeverRefuses, "unsupported/syntax_error"),
         (Bend::NeverFails, "stateless/division_by_zero_fails"),
         (Bend::Panics, "stateless/explode_array"),
+        (Bend::RunsAgain, "watermark/zero_delay"),
+        (Bend::NeverRepeats, "watermark/zero_delay"),
+        (Bend::ForgetsTime, "watermark/zero_delay"),
     ] {
         let entries = run(&suite(case), bend);
         assert_eq!(failures(&entries), [case], "{bend:?}: {entries:?}");
@@ -87,11 +92,11 @@ fn suite_known_difference_is_told_apart_and_so_is_one_that_agrees() {
 
 #[test]
 fn suite_case_of_a_later_step_is_listed_but_not_run() {
-    let mut suite = suite("aggregate/listagg");
+    let mut suite = suite("chained/inner_join_then_window");
     suite.all = false;
     let entries = run(&suite, Bend::Panics);
-    assert_eq!(entries[0].status, Status::NotYet { step: 2 });
-    assert!(entries[0].why.starts_with("step 2: "), "{}", entries[0].why);
+    assert_eq!(entries[0].status, Status::NotYet { step: 5 });
+    assert!(entries[0].why.starts_with("step 5: "), "{}", entries[0].why);
 }
 
 #[test]
@@ -106,4 +111,78 @@ fn suite_epochs_that_sum_up_to_the_step_pass_unless_strict() {
     suite.strict = false;
     let entries = run(&suite, Bend::EpochNumber);
     assert_eq!(entries[0].status, Status::Pass, "{entries:?}");
+}
+
+#[test]
+fn suite_stateful_cases_run_in_every_way_others_straight_only() {
+    for (case, bend, way, fails) in [
+        (
+            "watermark/zero_delay",
+            Bend::RunsAgain,
+            Way::Restarted,
+            true,
+        ),
+        ("watermark/zero_delay", Bend::RunsAgain, Way::Rescaled, true),
+        (
+            "watermark/zero_delay",
+            Bend::NeverRepeats,
+            Way::Replayed,
+            true,
+        ),
+        (
+            "watermark/zero_delay",
+            Bend::NeverRepeats,
+            Way::Rescaled,
+            false,
+        ),
+        (
+            "watermark/zero_delay",
+            Bend::RunsAgain,
+            Way::Straight,
+            false,
+        ),
+        (
+            "stateless/explode_array",
+            Bend::RunsAgain,
+            Way::Restarted,
+            false,
+        ),
+        (
+            "watermark/two_inputs_min_policy",
+            Bend::RunsAgain,
+            Way::Restarted,
+            false,
+        ),
+        (
+            "watermark/two_inputs_max_policy",
+            Bend::RunsAgain,
+            Way::Restarted,
+            true,
+        ),
+    ] {
+        let mut suite = suite(case);
+        suite.ways = vec![way];
+        let entries = run(&suite, bend);
+        let failed = entries[0].status == Status::Fail;
+        assert_eq!(failed, fails, "{case} {bend:?} {way:?}: {entries:?}");
+        if fails {
+            assert!(entries[0].why.starts_with(way.name()), "{entries:?}");
+        }
+    }
+}
+
+#[test]
+fn ways_are_parsed_by_name_and_an_unknown_one_is_named() {
+    assert_eq!(ways::parse("all").unwrap(), ways::ALL);
+    let some = ways::parse("straight, rescaled").unwrap();
+    assert_eq!(some, [Way::Straight, Way::Rescaled]);
+    assert_eq!(
+        [0, 1, 2, 3].map(|start| Way::Rescaled.parallelism(start)),
+        [1, 2, 3, 1]
+    );
+    let error = ways::parse("backwards").unwrap_err();
+    assert!(
+        error.contains("backwards") && error.contains("replayed"),
+        "{error}"
+    );
 }

@@ -32,6 +32,7 @@ pub(super) fn context(generation: u64) -> SinkContext {
         generation,
         schema: batch(&[]).schema(),
         mode: OutputMode::Append,
+        key_columns: Vec::new(),
         parallelism: 1,
         committed_epoch: None,
         clock: Arc::new(ManualClock::new(0)),

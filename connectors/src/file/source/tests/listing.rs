@@ -186,6 +186,7 @@ async fn output_of_a_file_sink_is_read_by_its_manifest() {
         generation: 1,
         schema: schema(),
         mode: OutputMode::Append,
+        key_columns: Vec::new(),
         parallelism: 1,
         committed_epoch: None,
         clock: std::sync::Arc::new(ManualClock::new(0)),
