@@ -20,7 +20,9 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
-use weir_runtime::{ChangelogMode, OperatorContext, OperatorSpec, OutputMode, Result, WeirError};
+use weir_runtime::{
+    ChangelogMode, OperatorContext, OperatorSpec, Outbox, OutputMode, Result, Rows, WeirError,
+};
 use weir_state::{TableKind, TableSpec};
 
 pub(crate) use calls::{Accumulators, Calls};
@@ -148,6 +150,7 @@ fn in_time(
     keys: usize,
     batch: &RecordBatch,
     context: &OperatorContext,
+    out: &mut Outbox,
 ) -> Result<RecordBatch> {
     let Some(time) = time.filter(|_| context.late_watermark_ms != i64::MIN) else {
         return Ok(batch.clone());
@@ -157,6 +160,10 @@ fn in_time(
         return Ok(batch.clone());
     };
     context.metrics.add_late(late.true_count());
+    if context.late_output {
+        let late = arrow::compute::filter_record_batch(batch, &late)?;
+        out.emit_late(Rows::inserts(late));
+    }
     let keep = arrow::compute::not(&late)?;
     Ok(arrow::compute::filter_record_batch(batch, &keep)?)
 }

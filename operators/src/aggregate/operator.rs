@@ -346,10 +346,10 @@ impl Operator for Aggregator {
         _input: usize,
         rows: Rows,
         context: &OperatorContext,
-        _out: &mut Outbox,
+        out: &mut Outbox,
     ) -> Result<()> {
         let judged = self.time.filter(|_| self.input == AggregateInput::Rows);
-        let batch = in_time(judged, self.width, rows.batch(), context)?;
+        let batch = in_time(judged, self.width, rows.batch(), context, out)?;
         if batch.num_rows() == 0 {
             return Ok(());
         }

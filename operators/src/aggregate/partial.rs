@@ -162,7 +162,7 @@ impl Operator for Partial {
         context: &OperatorContext,
         out: &mut Outbox,
     ) -> Result<()> {
-        let batch = in_time(self.time, self.keys.len(), rows.batch(), context)?;
+        let batch = in_time(self.time, self.keys.len(), rows.batch(), context, out)?;
         if batch.num_rows() == 0 {
             return Ok(());
         }

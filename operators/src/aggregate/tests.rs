@@ -19,6 +19,8 @@ use weir_state::OperatorState;
 
 use super::*;
 
+mod stages;
+
 /// (time in seconds, key, value)
 type Row = (Option<i64>, Option<&'static str>, Option<i64>);
 
@@ -86,12 +88,10 @@ type Emitted = Vec<(Option<RowKind>, Row, Option<i64>)>;
 
 impl Run {
     fn new(aggregation: Aggregation) -> Self {
-        let spec = aggregate(aggregation.clone()).unwrap();
+        let spec = aggregate(aggregation).unwrap();
         let context = crate::expression::testing::context();
         let mut operator = spec.create(&context).unwrap();
-        let calls = Calls::new(aggregation.calls.clone(), aggregation.errors).unwrap();
-        let keys = aggregation.keys.iter().cloned().collect();
-        let state = OperatorState::in_memory(&tables(&aggregation, &keys, &calls));
+        let state = OperatorState::in_memory(spec.tables());
         operator.open(state, &context).unwrap();
         Self { operator, context }
     }

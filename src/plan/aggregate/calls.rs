@@ -212,7 +212,7 @@ impl Planner<'_> {
         let function = self.function(call, positions, schema, shift)?;
         let distinct = call
             .distinct
-            .then(|| self.distinct(call, &function, schema));
+            .then(|| self.distinct_arguments(call, &function, schema));
         Ok(AggregateCall {
             id: call.id.clone(),
             name: call.id.clone(),
@@ -275,7 +275,7 @@ impl Planner<'_> {
         }
     }
 
-    fn distinct(
+    fn distinct_arguments(
         &self,
         call: &Call,
         function: &AggregateFunctionExpr,

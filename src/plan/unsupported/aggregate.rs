@@ -9,6 +9,7 @@ use crate::functions::windows::WindowSpec;
 use crate::plan::event_time::{carries, in_all_sets, keys, marks};
 use crate::plan::leaf::is_streaming;
 use crate::plan::nodes::{DeduplicateNode, WatermarkNode};
+use crate::plan::session::has_session;
 use crate::sql::Generate;
 
 /// Checks the aggregations of a plan.
