@@ -54,6 +54,7 @@ fn call(function: Arc<AggregateUDF>, ordered: bool) -> AggregateCall {
         function: Arc::new(built),
         filter: None,
         ordered,
+        distinct: None,
     }
 }
 
