@@ -28,6 +28,11 @@ impl Planner<'_> {
         if super::session::has_session(node) {
             return self.sessions(node);
         }
+        self.groups(node, self.changes.tells_before(node))
+    }
+
+    /// The stream of an aggregation by keys and fixed windows; `emit_before` says that old rows are told before new ones.
+    pub(super) fn groups(&mut self, node: &Aggregate, emit_before: bool) -> Result<Stream> {
         let changing = self.changes.in_output_of(&node.input);
         let input = self.node(&node.input)?;
         let id = self.id("aggregate");
@@ -53,7 +58,7 @@ impl Planner<'_> {
             calls,
             input,
             mode: self.mode,
-            emit_before: self.changes.tells_before(node),
+            emit_before,
             allow_new_aggregates: self.options.allow_new_aggregates,
             errors: data_error,
         };
