@@ -10,5 +10,6 @@ mod manager;
 mod refusals;
 mod restart_changes;
 mod sinks;
+mod state_reader;
 mod support;
 mod worked_example;
