@@ -11,5 +11,6 @@ mod refusals;
 mod restart_changes;
 mod sessions;
 mod sinks;
+mod state_reader;
 mod support;
 mod worked_example;
