@@ -82,7 +82,10 @@ impl SessionAggregation {
     fn state_fields(&self, calls: &Calls) -> Fields {
         let time = |name| Arc::new(Field::new(name, self.time_type().clone(), false));
         let bounds = [time("start"), time("end")];
-        bounds.into_iter().chain(calls.state.iter().cloned()).collect()
+        bounds
+            .into_iter()
+            .chain(calls.state.iter().cloned())
+            .collect()
     }
 
     fn output(&self, calls: &Calls) -> SchemaRef {

@@ -17,7 +17,7 @@ use weir_operators::{
 };
 use weir_runtime::{OutputMode, Partitioning, Result, Stream, WeirError};
 
-use super::event_time::carries;
+use super::event_time::{carries, marks};
 use super::{Planner, data_error, plan_error};
 use crate::functions::aggregates::depends_on_order;
 use crate::functions::normalize::normalized;
@@ -46,13 +46,17 @@ struct Window {
 /// Columns that the aggregate reads, each expression once.
 pub(super) struct Columns {
     pub(super) exprs: Vec<(String, Expr)>,
+    /// Position of the time that becomes a window: it is no time any more where the aggregate reads.
+    pub(super) window: Option<usize>,
 }
 
 impl Columns {
     /// Position of the column that holds `expr`, behind the keys.
     fn of(&mut self, expr: &Expr) -> usize {
-        if let Some(known) = self.exprs.iter().position(|(_, known)| known == expr) {
-            return known;
+        let mut known = self.exprs.iter().enumerate();
+        let known = known.find(|(index, (_, known))| known == expr && self.window != Some(*index));
+        if let Some((index, _)) = known {
+            return index;
         }
         let index = self.exprs.len();
         self.exprs.push((format!("__a{index}"), expr.clone()));
@@ -69,12 +73,16 @@ impl Planner<'_> {
         let input = self.node(&node.input)?;
         let id = self.id("aggregate");
         let keys = keys(node)?;
+        if self.mode == OutputMode::Update && !keys.iter().any(|key| key.timed) {
+            warn_of_endless_state(node);
+        }
         let calls = calls(node)?;
         let mut columns = Columns {
             exprs: keys
                 .iter()
                 .map(|key| (key.name.clone(), key.expr.clone()))
                 .collect(),
+            window: keys.iter().position(|key| key.window.is_some()),
         };
         let positions = positions(&calls, &mut columns);
         let prepared = self.prepare(&id, input, &columns, node.input.schema())?;
@@ -244,6 +252,21 @@ impl Planner<'_> {
         Ok(self
             .builder
             .operator(format!("{id}.output"), [stream], project(columns)))
+    }
+}
+
+/// Says that a watermark does not bound an aggregation that does not group by its column.
+fn warn_of_endless_state(node: &Aggregate) {
+    let fields = node.input.schema().fields().iter().zip(marks(&node.input));
+    let times: Vec<&str> = fields
+        .filter(|(_, marked)| *marked)
+        .map(|(field, _)| field.name().as_str())
+        .collect();
+    if !times.is_empty() {
+        tracing::warn!(
+            event_time = times.join(", "),
+            "the aggregation keeps every group for ever and no row is late: it does not group by the column with the watermark"
+        );
     }
 }
 

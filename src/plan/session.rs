@@ -32,7 +32,10 @@ impl Planner<'_> {
             let micros = windows::gap_micros(time, gap.clone());
             columns.push((GAP.to_owned(), micros));
         }
-        let mut columns = Columns { exprs: columns };
+        let mut columns = Columns {
+            exprs: columns,
+            window: None,
+        };
         let positions = positions(&calls, &mut columns);
         let prepared = self.prepare(&id, input, &columns, node.input.schema())?;
         let schema = self.builder.schema(prepared);

@@ -84,11 +84,7 @@ fn sliced(columns: &[ArrayRef], from: usize, length: usize) -> Vec<ArrayRef> {
 }
 
 /// For each new session whether it replaces one stored session of the same range.
-fn same_ranges(
-    settled: &Settled,
-    new: &[(usize, u32)],
-    replaced: &[Range<usize>],
-) -> Vec<bool> {
+fn same_ranges(settled: &Settled, new: &[(usize, u32)], replaced: &[Range<usize>]) -> Vec<bool> {
     let time = |columns: &[ArrayRef], column: usize, row: usize| {
         columns[column]
             .as_primitive::<TimestampMicrosecondType>()
@@ -137,4 +133,3 @@ fn changes(
     };
     Rows::with_kinds(batch, UInt8Array::from(kinds))
 }
-

@@ -106,7 +106,11 @@ mod tests {
         let mut fragments = Fragments::default();
         let rows = [(0, 5, 10), (0, 10, 15), (0, 16, 20), (1, 5, 6), (0, 1, 5)];
         let found = rows.map(|(slot, start, end)| fragments.add(slot, start, end));
-        assert_eq!(found, [0, 0, 1, 2, 3], "the last row touches no longer the last fragment");
+        assert_eq!(
+            found,
+            [0, 0, 1, 2, 3],
+            "the last row touches no longer the last fragment"
+        );
         assert_eq!((fragments.starts[0], fragments.ends[0]), (5, 15));
         let by_slot = fragments.by_slot(2);
         assert_eq!(by_slot.of(0), [3, 0, 1]);

@@ -22,7 +22,8 @@ pub(super) struct Stored<'a> {
 
 /// Appends a session's row to a list.
 pub(super) fn push(list: &mut Vec<u8>, row: &[u8]) {
-    let length = u32::try_from(row.len()).expect("invariant: a state row has fewer than 2^32 bytes");
+    let length =
+        u32::try_from(row.len()).expect("invariant: a state row has fewer than 2^32 bytes");
     list.extend_from_slice(&length.to_le_bytes());
     list.extend_from_slice(row);
 }
@@ -86,14 +87,21 @@ mod tests {
 
     #[test]
     fn sessions_come_back_in_order_with_their_times() {
-        let time = |name| Field::new(name, DataType::Timestamp(TimeUnit::Microsecond, None), false);
+        let time = |name| {
+            Field::new(
+                name,
+                DataType::Timestamp(TimeUnit::Microsecond, None),
+                false,
+            )
+        };
         let fields = vec![
             time("start"),
             time("end"),
             Field::new("n", DataType::Int64, true),
         ];
         let codec = RowCodec::new(fields).expect("codec");
-        let times = |values: Vec<i64>| Arc::new(TimestampMicrosecondArray::from(values)) as ArrayRef;
+        let times =
+            |values: Vec<i64>| Arc::new(TimestampMicrosecondArray::from(values)) as ArrayRef;
         let columns = [
             times(vec![-5, 7]),
             times(vec![0, i64::MAX]),
@@ -103,7 +111,9 @@ mod tests {
         let mut list = Vec::new();
         push(&mut list, rows.get(0));
         push(&mut list, rows.get(1));
-        let found: Vec<_> = sessions(&list).map(|stored| stored.expect("whole")).collect();
+        let found: Vec<_> = sessions(&list)
+            .map(|stored| stored.expect("whole"))
+            .collect();
         assert_eq!((found[0].start, found[0].end), (-5, 0));
         assert_eq!((found[1].start, found[1].end), (7, i64::MAX));
         assert_eq!(found[1].row, rows.get(1));

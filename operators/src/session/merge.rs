@@ -102,7 +102,9 @@ impl<'a> Union<'a> {
             };
             match (fragment, old) {
                 (None, None) => break,
-                (Some(new), Some(old)) if new < old => self.fragment(fragments, &mut open, own.next()),
+                (Some(new), Some(old)) if new < old => {
+                    self.fragment(fragments, &mut open, own.next())
+                }
                 (Some(_), None) => self.fragment(fragments, &mut open, own.next()),
                 _ => {
                     if let Some((number, stored)) = stored.next() {

@@ -143,4 +143,3 @@ pub(super) fn write(
     }
     Ok(new)
 }
-

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::{
-    ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMicrosecondArray,
-};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, TimestampMicrosecondArray};
 use arrow::datatypes::{Int64Type, TimestampMicrosecondType};
-use datafusion::functions_aggregate::{array_agg::array_agg_udaf, count::count_udaf, sum::sum_udaf};
+use datafusion::functions_aggregate::{
+    array_agg::array_agg_udaf, count::count_udaf, sum::sum_udaf,
+};
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::physical_expr::aggregate::AggregateExprBuilder;
 use datafusion::physical_expr::expressions::Column;
@@ -124,9 +124,8 @@ impl Driven {
 
     fn unbatch(&self, rows: &Rows) -> Vec<(RowKind, Session)> {
         let batch = rows.batch();
-        let number = |index: usize, row: usize| {
-            batch.column(index).as_primitive::<Int64Type>().value(row)
-        };
+        let number =
+            |index: usize, row: usize| batch.column(index).as_primitive::<Int64Type>().value(row);
         let windows = batch.column(0).as_struct();
         let bound = |column: usize, row: usize| {
             let times = windows.column(column);
@@ -168,7 +167,10 @@ fn row(time: i64, value: i64) -> Row {
 fn sessions_that_touch_are_one_and_close_when_the_watermark_reaches_their_end() {
     let mut driven = Driven::new(OutputMode::Append, true, false);
     let none: Vec<Session> = Vec::new();
-    assert_eq!(driven.plain(None, vec![row(1, 1), row(6, 2), row(12, 3)]), none);
+    assert_eq!(
+        driven.plain(None, vec![row(1, 1), row(6, 2), row(12, 3)]),
+        none
+    );
     assert_eq!(driven.plain(Some(10), vec![]), none);
     assert_eq!(driven.plain(Some(11), vec![]), [(1, 1, 11, vec![1, 2])]);
     assert_eq!(driven.entries(), 1);
@@ -200,7 +202,12 @@ fn a_complete_session_is_not_opened_again_and_rows_before_it_are_late() {
 #[test]
 fn rows_without_time_or_gap_are_left_out() {
     let mut driven = Driven::new(OutputMode::Append, false, false);
-    let rows = vec![(1, None, 5, 1), (1, Some(2), 0, 1), (1, Some(2), -1, 1), row(3, 7)];
+    let rows = vec![
+        (1, None, 5, 1),
+        (1, Some(2), 0, 1),
+        (1, Some(2), -1, 1),
+        row(3, 7),
+    ];
     driven.plain(None, rows);
     assert_eq!(driven.plain(Some(9), vec![]), [(1, 3, 8, vec![1, 7])]);
     assert_eq!(driven.context.metrics.snapshot().filtered, 3);
@@ -209,7 +216,10 @@ fn rows_without_time_or_gap_are_left_out() {
 #[test]
 fn complete_mode_keeps_all_sessions_and_knows_no_late_rows() {
     let mut driven = Driven::new(OutputMode::Complete, false, false);
-    assert_eq!(driven.plain(Some(100), vec![row(1, 1)]), [(1, 1, 6, vec![1, 1])]);
+    assert_eq!(
+        driven.plain(Some(100), vec![row(1, 1)]),
+        [(1, 1, 6, vec![1, 1])]
+    );
     let all = driven.plain(Some(200), vec![row(6, 2), row(40, 3)]);
     assert_eq!(all, [(1, 1, 11, vec![2, 3]), (1, 40, 45, vec![1, 3])]);
 }
@@ -281,7 +291,8 @@ impl Model {
                 }
             }
             let changed = merged.iter().filter(|(changed, _)| *changed);
-            self.changed.extend(changed.map(|(_, session)| session.clone()));
+            self.changed
+                .extend(changed.map(|(_, session)| session.clone()));
             let sessions = merged.into_iter().map(|(_, session)| session).collect();
             self.open.insert(key, sessions);
         }
@@ -328,7 +339,11 @@ fn arrival(splits: &[Vec<Row>], size: usize, turned: bool) -> Vec<(u32, Vec<Row>
     let mut arriving: Vec<(usize, u32, Vec<Row>)> = Vec::new();
     for (split, rows) in splits.iter().enumerate() {
         for (sequence, rows) in rows.chunks(size).enumerate() {
-            let place = if turned { splits.len() - split } else { sequence };
+            let place = if turned {
+                splits.len() - split
+            } else {
+                sequence
+            };
             arriving.push((place, split as u32, rows.to_vec()));
         }
     }
