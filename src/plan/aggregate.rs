@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column as Name, DFSchema};
 use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment};
-use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable};
+use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan};
 use datafusion::physical_expr::aggregate::AggregateExprBuilder;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
@@ -73,9 +73,6 @@ impl Planner<'_> {
         let input = self.node(&node.input)?;
         let id = self.id("aggregate");
         let keys = keys(node)?;
-        if self.mode == OutputMode::Update && !keys.iter().any(|key| key.timed) {
-            warn_of_endless_state(node);
-        }
         let calls = calls(node)?;
         let mut columns = Columns {
             exprs: keys
@@ -255,14 +252,25 @@ impl Planner<'_> {
     }
 }
 
-/// Says that a watermark does not bound an aggregation that does not group by its column.
-fn warn_of_endless_state(node: &Aggregate) {
+/// Says which aggregations in update mode a watermark does not bound, because they do not group by its column.
+pub(super) fn warn_of_endless_state(plan: &LogicalPlan, mode: OutputMode) {
+    // The visitor returns no errors.
+    let _visited = plan.apply(|node| {
+        if let (LogicalPlan::Aggregate(node), OutputMode::Update) = (node, mode) {
+            warn_if_endless(node);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+}
+
+fn warn_if_endless(node: &Aggregate) {
     let fields = node.input.schema().fields().iter().zip(marks(&node.input));
     let times: Vec<&str> = fields
         .filter(|(_, marked)| *marked)
         .map(|(field, _)| field.name().as_str())
         .collect();
-    if !times.is_empty() {
+    let bounded = node.group_expr.iter().any(|key| carries(key, &node.input));
+    if !times.is_empty() && !bounded {
         tracing::warn!(
             event_time = times.join(", "),
             "the aggregation keeps every group for ever and no row is late: it does not group by the column with the watermark"

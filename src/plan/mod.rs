@@ -57,6 +57,7 @@ pub(crate) fn plan_stream(
     mode: OutputMode,
 ) -> Result<Topology> {
     unsupported::check(plan, mode)?;
+    aggregate::warn_of_endless_state(plan, mode);
     let plan = prune::prune(plan.clone(), &context.state())?;
     let sources = source::Sources::of(&plan);
     let top_ns = top_n::TopNs::of(&plan);
