@@ -15,6 +15,7 @@ mod evict;
 mod fragments;
 mod list;
 mod merge;
+mod migrate;
 mod operator;
 mod replay;
 mod states;
@@ -135,7 +136,11 @@ pub fn sessions(aggregation: SessionAggregation) -> Result<OperatorSpec> {
         },
         version: 1,
         key: fields_text(&keys),
-        value: format!("list of {}", fields_text(&aggregation.state_fields(&calls))),
+        value: format!(
+            "{}{}",
+            migrate::LIST_OF,
+            fields_text(&aggregation.state_fields(&calls))
+        ),
     };
     let names: Vec<&str> = keys.iter().map(|key| key.name().as_str()).collect();
     let ids: Vec<&str> = calls.list.iter().map(|call| call.id.as_str()).collect();

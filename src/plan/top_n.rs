@@ -88,7 +88,15 @@ fn whole(expr: &Expr) -> Option<usize> {
             };
             Some(usize::try_from(number).unwrap_or(0))
         }
-        Expr::Cast(cast) => whole(&cast.expr),
+        other => whole(cast(other)?),
+    }
+}
+
+/// What is cast, if the expression is a cast: between whole numbers, which keep their order.
+fn cast(expr: &Expr) -> Option<&Expr> {
+    match expr {
+        Expr::Cast(cast) => Some(&cast.expr),
+        Expr::ScalarFunction(call) if call.func.name() == "cast" => call.args.first(),
         _ => None,
     }
 }
@@ -97,9 +105,8 @@ fn whole(expr: &Expr) -> Option<usize> {
 fn numbered<'a>(expr: &Expr, plan: &'a LogicalPlan) -> Option<&'a Window> {
     match expr {
         Expr::Alias(alias) => numbered(&alias.expr, plan),
-        Expr::Cast(cast) => numbered(&cast.expr, plan),
         Expr::Column(column) => column_of(plan.schema().maybe_index_of_column(column)?, plan),
-        _ => None,
+        other => numbered(cast(other)?, plan),
     }
 }
 

@@ -31,7 +31,8 @@ const NUMBERS: &[&str] = &["row_number", "rank", "dense_rank", "ntile"];
 pub(super) fn aggregate(f: &mut Function) -> Option<Expr> {
     let name = f.name.to_string().to_lowercase();
     if f.over.is_some() && NUMBERS.contains(&name.as_str()) {
-        return Some(hook("cast:INT", [Expr::Function(f.clone())]));
+        let number = hook("cast:BIGINT", [Expr::Function(f.clone())]);
+        return Some(hook("cast:INT", [number]));
     }
     if name == "regr_count" {
         return Some(hook("cast:BIGINT", [Expr::Function(f.clone())]));

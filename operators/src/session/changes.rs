@@ -11,6 +11,7 @@ use weir_state::Table;
 use super::emit::{CHUNK, Emitter};
 
 /// The new sessions of an epoch, by leader, and what became of the old ones.
+#[derive(Default)]
 pub(super) struct Settled {
     /// Slot and leader of each new session.
     pub(super) new: Vec<(usize, u32)>,

@@ -13,6 +13,7 @@ use super::emit::{Emitter, Leaving};
 use super::evict::evict;
 use super::fragments::Fragments;
 use super::merge::Union;
+use super::migrate::migrate;
 use super::replay::{Waiting, replay};
 use super::{Gap, SessionAggregation, list, states};
 use crate::aggregate::{Accumulators, Calls};
@@ -152,6 +153,9 @@ impl Sessionizer {
             self.fragments = replay(waiting, table, &self.calls, &mut self.accumulators)?;
         }
         let fragments = std::mem::take(&mut self.fragments);
+        if fragments.len() == 0 {
+            return Ok(Settled::default());
+        }
         let accumulators =
             std::mem::replace(&mut self.accumulators, Accumulators::new(&self.calls)?);
         let union = Union::of(&fragments, table)?;
@@ -228,7 +232,8 @@ fn table(state: &mut Option<OperatorState>) -> Result<&mut Table> {
 }
 
 impl Operator for Sessionizer {
-    fn open(&mut self, state: OperatorState, _context: &OperatorContext) -> Result<()> {
+    fn open(&mut self, mut state: OperatorState, _context: &OperatorContext) -> Result<()> {
+        migrate(&mut state, &self.emitter, &self.calls)?;
         self.state = Some(state);
         Ok(())
     }

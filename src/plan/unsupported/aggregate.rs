@@ -87,6 +87,11 @@ fn stacked(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problems) {
             LogicalPlan::Aggregate(upper) if mode == OutputMode::Update && is_changelog(upper) => {
                 continue;
             }
+            LogicalPlan::Distinct(_)
+                if mode == OutputMode::Update && node.inputs().into_iter().all(reaches) =>
+            {
+                continue;
+            }
             LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) => "an aggregation",
             LogicalPlan::Join(join) if is_streaming(&join.left) && is_streaming(&join.right) => {
                 "a join of streams"
@@ -96,11 +101,7 @@ fn stacked(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problems) {
             }
             _ => continue,
         };
-        if node
-            .inputs()
-            .into_iter()
-            .any(|input| !aggregations(input).is_empty())
-        {
+        if node.inputs().into_iter().any(changes) {
             problems.add(
                 OPERATION,
                 format!("{what} above an aggregation of a stream needs output mode append"),
@@ -116,6 +117,12 @@ fn is_changelog(upper: &Aggregate) -> bool {
         && reaches(&upper.input)
 }
 
+/// True if rows of the plan change later.
+fn changes(plan: &LogicalPlan) -> bool {
+    let numbered = |node: &&LogicalPlan| matches!(node, LogicalPlan::Window(_)) && is_streaming(node);
+    !aggregations(plan).is_empty() || subtree(plan).iter().any(numbered)
+}
+
 /// True if every aggregation of `plan` is reached through steps that pass changes on.
 fn reaches(plan: &LogicalPlan) -> bool {
     match plan {
@@ -129,7 +136,7 @@ fn reaches(plan: &LogicalPlan) -> bool {
         other if WatermarkNode::of(other).is_some() || Generate::of(other).is_some() => {
             other.inputs().into_iter().all(reaches)
         }
-        other => aggregations(other).is_empty(),
+        other => !changes(other),
     }
 }
 
