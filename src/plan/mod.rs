@@ -8,6 +8,7 @@
 mod aggregate;
 mod changes;
 mod dedup;
+mod endless;
 mod equality;
 mod error;
 mod event_time;
@@ -76,6 +77,7 @@ pub(crate) fn plan_stream(
     let options = options.into();
     let mode = options.mode;
     unsupported::check(plan, mode)?;
+    endless::warn_of_endless_state(plan, mode);
     let plan = prune::prune(plan.clone(), &context.state())?;
     let sources = source::Sources::of(&plan);
     let top_ns = top_n::TopNs::of(&plan);
