@@ -11,7 +11,7 @@ use datafusion::logical_expr::Operator as Op;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, lit};
 use weir_operators::{Explode, Expression, explode, filter, project};
-use weir_runtime::{Epoch, OperatorContext, OperatorMetrics, OperatorSpec, Outbox, Rows};
+use weir_runtime::{OperatorContext, OperatorSpec, Outbox, Rows};
 
 const ROWS: usize = 8192;
 
