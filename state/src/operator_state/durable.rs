@@ -206,6 +206,13 @@ impl Durable {
         if self.upload.is_some() {
             return Ok(());
         }
+        let runtime = match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                self.base_failed(&error);
+                return Ok(());
+            }
+        };
         self.flush(tables)?;
         let files = self.files(tables)?;
         let local = files.checkpoint(&format!("base-{epoch}"))?;
@@ -235,7 +242,6 @@ impl Durable {
             drop(work_dir);
             done
         };
-        let runtime = tokio::runtime::Handle::current();
         let task = tokio::task::spawn_blocking(move || runtime.block_on(copy));
         self.upload = Some(Upload { task, cancelled });
         Ok(())
