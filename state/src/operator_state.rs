@@ -142,7 +142,7 @@ impl OperatorState {
     /// Makes the state at the end of `epoch` durable and ends the epoch: slots are void. Returns what the manifest is to name:
     /// the same as before if nothing changed, nothing if there is no state yet or nothing is made durable.
     ///
-    /// Durable tables are to be committed inside a tokio runtime.
+    /// Copies of large state go into the checkpoint in the background, which takes a tokio runtime around the commit.
     ///
     /// # Errors
     /// Of the checkpoint location and of the files. After an error the state cannot be used any more: restore it.

@@ -11,7 +11,7 @@ use super::StateConfig;
 use crate::base::{self, Anchor, Base};
 use crate::changelog::{FileHeader, FileWriter, Link};
 use crate::epoch::Epoch;
-use crate::error::Result;
+use crate::error::{Result, StateError};
 use crate::files::{Files, WorkDir};
 use crate::manifest::SnapshotRef;
 use crate::names::segment;
@@ -98,9 +98,7 @@ impl Durable {
         let is_complete = tables.iter().all(Table::is_complete);
         let was_rewritten = tables.iter().any(Table::was_rewritten);
         if was_rewritten && !is_complete {
-            end_epoch(tables)?;
-            self.start_base(tables, epoch)?;
-            self.take_up_base(true).await;
+            self.write_rewritten(tables, epoch).await?;
         }
         let full = is_complete && (was_rewritten || self.wants_full(tables));
         self.write(tables, epoch, full).await?;
@@ -113,6 +111,23 @@ impl Durable {
             self.start_base(tables, epoch)?;
         }
         Ok(self.chain.last.clone())
+    }
+
+    /// Values rewritten in files are in no file of changes: their base must be there before anything names them.
+    async fn write_rewritten(&mut self, tables: &mut [Table], epoch: Epoch) -> Result<()> {
+        end_epoch(tables)?;
+        self.take_up_base(true).await;
+        self.start_base(tables, epoch)?;
+        self.take_up_base(true).await;
+        if self.anchor.as_ref().is_some_and(|a| a.epoch == epoch) {
+            return Ok(());
+        }
+        Err(StateError::Files {
+            action: "copy into the checkpoint",
+            path: self.config.location.display(),
+            reason: "rewritten values have to be there before the epoch is committed; the log has the cause"
+                .to_string(),
+        })
     }
 
     fn wants_full(&self, tables: &[Table]) -> bool {
@@ -206,6 +221,13 @@ impl Durable {
         if self.upload.is_some() {
             return Ok(());
         }
+        let runtime = match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                self.base_failed(&error);
+                return Ok(());
+            }
+        };
         self.flush(tables)?;
         let files = self.files(tables)?;
         let local = files.checkpoint(&format!("base-{epoch}"))?;
@@ -235,7 +257,6 @@ impl Durable {
             drop(work_dir);
             done
         };
-        let runtime = tokio::runtime::Handle::current();
         let task = tokio::task::spawn_blocking(move || runtime.block_on(copy));
         self.upload = Some(Upload { task, cancelled });
         Ok(())

@@ -147,7 +147,9 @@ impl Hashed {
         let timed = self.timed();
         let number = self.shard_of(time);
         let shard = &mut self.shards[number as usize];
-        shard.revive(self.stamp);
+        if shard.dead {
+            shard.revive(self.stamp);
+        }
         let slot = self.slots.len();
         let id = Id {
             timed,
@@ -219,7 +221,9 @@ impl Hashed {
         let (timed, expiring) = (self.timed(), self.expiring());
         let Slot { shard, address } = self.slots[slot];
         let shard = &mut self.shards[shard as usize];
-        shard.revive(self.stamp);
+        if shard.dead {
+            shard.revive(self.stamp);
+        }
         let (header, _, old) = shard.arena().entry(address);
         let time = if expiring { expires } else { header.time };
         let noted = header.is(PRESENT) && header.time == time;

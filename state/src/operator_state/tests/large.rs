@@ -183,6 +183,33 @@ async fn rewritten_large_state_survives() {
 }
 
 #[tokio::test]
+async fn rewritten_large_state_is_not_committed_without_its_base() {
+    let location = memory();
+    let specs = [keyed()];
+    let mut config = small(&location, 1);
+    config.hit = Some(Arc::new(|point: &str| match point {
+        "state:base" => Err(crate::StateError::Codec {
+            what: "test".into(),
+            reason: "no network".into(),
+        }),
+        _ => Ok(()),
+    }));
+    let mut state = OperatorState::create(config, &specs, 0..4096).expect("create");
+    for key in 0..6000_u64 {
+        set(state.table(0), &key.to_be_bytes(), &value_of(key));
+    }
+    state.commit(Epoch(0)).await.expect("commit");
+    let mut shorten = |value: &[u8]| Ok(value[..50].to_vec());
+    state.table(0).rewrite(&mut shorten).expect("rewrite");
+    let error = state
+        .commit(Epoch(1))
+        .await
+        .expect_err("no base")
+        .to_string();
+    assert!(error.contains("rewritten values"), "{error}");
+}
+
+#[tokio::test]
 async fn damaged_or_missing_data_files_and_bases_are_errors_naming_them() {
     let dir = tempfile::tempdir().expect("dir");
     let location = CheckpointLocation::open(dir.path().to_str().expect("unicode")).expect("open");
