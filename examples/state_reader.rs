@@ -31,7 +31,11 @@ async fn main() -> Result<()> {
     }
 
     println!("what is there:");
-    let tables = session.read().format("state-metadata").load(checkpoint).await?;
+    let tables = session
+        .read()
+        .format("state-metadata")
+        .load(checkpoint)
+        .await?;
     tables
         .select_expr(&["operatorName", "stateStoreName", "minBatchId", "maxBatchId"])?
         .show()
@@ -45,7 +49,10 @@ async fn main() -> Result<()> {
             .option("operatorUid", "aggregate-0")
             .load(checkpoint)
             .await?;
-        state.select_expr(&["key.word AS word", "value"])?.show().await?;
+        state
+            .select_expr(&["key.word AS word", "value"])?
+            .show()
+            .await?;
         assert_eq!(state.count().await?, groups);
     }
     query.stop().await;

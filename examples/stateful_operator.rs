@@ -3,7 +3,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::array::{
+    ArrayRef, AsArray, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimestampMicrosecondType};
 use weir::connectors::foreach::ForeachSink;
 use weir::connectors::memory::MemoryStream;
@@ -31,7 +33,10 @@ fn output() -> SchemaRef {
 
 impl Silence {
     fn spec() -> OperatorSpec {
-        let tables = vec![ValueState::<Clicks>::spec("clicks", 1), Timers::spec("silence", 1)];
+        let tables = vec![
+            ValueState::<Clicks>::spec("clicks", 1),
+            Timers::spec("silence", 1),
+        ];
         let made = tables.clone();
         OperatorSpec::new("silence", move |_| {
             Ok(Silence {
@@ -58,8 +63,13 @@ impl Operator for Silence {
     }
 
     fn process(&mut self, _: usize, rows: Rows, _: &OperatorContext, _: &mut Outbox) -> Result<()> {
-        let times = rows.batch().column(0).as_primitive::<TimestampMicrosecondType>();
-        let users = self.key.encode(&rows.batch().columns()[1..2], rows.num_rows())?;
+        let times = rows
+            .batch()
+            .column(0)
+            .as_primitive::<TimestampMicrosecondType>();
+        let users = self
+            .key
+            .encode(&rows.batch().columns()[1..2], rows.num_rows())?;
         for (row, time) in times.values().iter().enumerate() {
             let (user, group) = (users.get(row), key_group(users.get(row)));
             let mut clicks = ValueState::<Clicks>::on(self.state.table(0));
@@ -103,8 +113,14 @@ fn topology(stream: &MemoryStream, alarms: &Arc<Mutex<Vec<String>>>) -> Result<T
     let alarms = Arc::clone(alarms);
     let print = ForeachSink::rows(move |row| {
         let user = row.str("user")?.unwrap_or_default().to_owned();
-        println!("  {user} is silent after {} clicks", row.i64("clicks")?.unwrap_or_default());
-        alarms.lock().unwrap_or_else(PoisonError::into_inner).push(user);
+        println!(
+            "  {user} is silent after {} clicks",
+            row.i64("clicks")?.unwrap_or_default()
+        );
+        alarms
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(user);
         Ok(())
     });
     builder.sink("alarms", silent, Arc::new(print));
@@ -136,7 +152,8 @@ async fn main() -> Result<()> {
             parallelism,
             ..QueryConfig::default()
         };
-        let query = weir::runtime::StreamingQuery::start(topology(&stream, &alarms)?, config).await?;
+        let query =
+            weir::runtime::StreamingQuery::start(topology(&stream, &alarms)?, config).await?;
         query.await_termination().await?;
     }
     let alarms = alarms.lock().unwrap_or_else(PoisonError::into_inner);
