@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --release --example bench -- QUERY --data DIR --work DIR [--files 4] [--threads 2] [--sink checksum] [--check]
 //! cargo run --release --example bench -- epoch --work DIR [--epochs 500] [--state]
-//! cargo run --release --example bench -- state --work DIR [--keys 10000000] [--budget 64MB]
+//! cargo run --release --example bench -- state --work DIR [--keys 10000000] [--budget 64m]
 //! ```
 //! `DIR` holds `bids_json/*.json`, `bids_parquet/*.parquet` and `manifest.json` with the number of rows.
 //!

@@ -29,7 +29,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         let checkpoint = fresh(&arguments.work, "checkpoint")?;
         let session = Session::builder()
             .parallelism(arguments.threads)
-            .config(STATE_MEMORY, arguments.budget.as_deref().unwrap_or("64MB"))
+            .config(STATE_MEMORY, arguments.budget.as_deref().unwrap_or("64m"))
             .build()?;
         let stream = MemoryStream::new(columns("v BIGINT")?);
         session

@@ -243,6 +243,13 @@ impl Chain {
         self.links.iter_mut().filter(|link| !link.tables.is_empty())
     }
 
+    /// Late rows of the epoch that operators without tables dropped, by operator id.
+    pub(crate) fn take_late(&mut self) -> Vec<(String, u64)> {
+        let links = self.links.iter_mut().filter(|link| link.tables.is_empty());
+        let late = links.map(|link| (link.context.uid.clone(), link.take_late()));
+        late.filter(|(_, late)| *late > 0).collect()
+    }
+
     /// Event times seen by operators that define a watermark, by operator id.
     pub(crate) fn take_event_times(&mut self) -> Vec<(String, EventTimeStats)> {
         let times = self

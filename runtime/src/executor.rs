@@ -55,6 +55,8 @@ pub(crate) struct StatefulSlot {
     pub(crate) uid: String,
     /// Name under which progress shows it.
     pub(crate) name: String,
+    /// Operators without tables between it and the stateful ones before it: rows they drop as late count as its.
+    pub(crate) feeders: Vec<String>,
     pub(crate) tables: u64,
     pub(crate) subtasks: u64,
 }
@@ -302,6 +304,7 @@ impl Executor {
     fn observe(&mut self, epoch: Epoch, acks: &[TaskAck]) -> Result<i64> {
         let open = self.open(epoch)?;
         let now_ms = open.plan.batch_timestamp_ms;
+        let before_ms = open.plan.watermark_ms;
         let names = std::mem::take(&mut open.split_names);
         for ack in acks {
             for (uid, stats) in &ack.event_times {
@@ -316,7 +319,9 @@ impl Executor {
                 }
             }
         }
-        Ok(self.watermarks.at(now_ms))
+        let next_ms = self.watermarks.at(now_ms);
+        report::warn_of_jump(epoch, before_ms, next_ms, acks);
+        Ok(next_ms)
     }
 
     async fn publish(&mut self, epoch: Epoch) -> Result<Done> {

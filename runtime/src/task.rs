@@ -43,6 +43,8 @@ pub(crate) struct TaskAck {
     /// By operator id.
     pub(crate) snapshots: Vec<(String, SnapshotRef)>,
     pub(crate) states: Vec<StateReport>,
+    /// Late rows that operators without tables dropped, by operator id.
+    pub(crate) late: Vec<(String, u64)>,
     pub(crate) event_times: Vec<(String, EventTimeStats)>,
     pub(crate) split_times: Vec<(String, SplitEventTimes)>,
     pub(crate) committable: Option<Committable>,
@@ -59,6 +61,7 @@ impl TaskAck {
             epoch,
             snapshots: Vec::new(),
             states: Vec::new(),
+            late: Vec::new(),
             event_times: Vec::new(),
             split_times: Vec::new(),
             committable: None,
@@ -114,6 +117,7 @@ impl TaskEnv {
             self.failpoints.hit("snapshot:written")?;
             ack.snapshots.push((snapshot.uid, written));
         }
+        ack.late = chain.take_late();
         ack.event_times = chain.take_event_times();
         ack.split_times = chain.take_split_event_times();
         Ok(ack)

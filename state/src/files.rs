@@ -161,9 +161,9 @@ impl TableFiles {
     }
 
     /// Asks for keys, which must be sorted; hands each with what is stored under it to `found`.
-    pub(crate) fn look_up<'k>(
+    pub(crate) fn look_up(
         &self,
-        keys: &[&'k [u8]],
+        keys: &[&[u8]],
         mut found: impl FnMut(usize, Option<&[u8]>) -> Result<()>,
     ) -> Result<()> {
         let mut at = 0;

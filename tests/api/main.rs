@@ -9,6 +9,7 @@ mod frames;
 mod manager;
 mod refusals;
 mod restart_changes;
+mod sessions;
 mod sinks;
 mod state_reader;
 mod support;

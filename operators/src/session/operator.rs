@@ -152,6 +152,9 @@ impl Sessionizer {
             self.fragments = replay(waiting, table, &self.calls, &mut self.accumulators)?;
         }
         let fragments = std::mem::take(&mut self.fragments);
+        if fragments.len() == 0 {
+            return Ok(Settled::default());
+        }
         let accumulators =
             std::mem::replace(&mut self.accumulators, Accumulators::new(&self.calls)?);
         let union = Union::of(&fragments, table)?;

@@ -57,4 +57,11 @@ impl Link {
             written_bytes,
         }
     }
+
+    /// Rows the operator dropped as late since it was last asked; for operators without tables, which have no report.
+    pub(super) fn take_late(&mut self) -> u64 {
+        let counts = self.context.metrics.snapshot();
+        let before = std::mem::replace(&mut self.reported.counts, counts);
+        counts.late.saturating_sub(before.late)
+    }
 }

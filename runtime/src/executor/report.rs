@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use weir_state::Epoch;
 
 use super::{Executor, OpenEpoch, SourceSlot, offset, written};
 use crate::operator::EventTimeStats;
 use crate::progress::{QueryProgress, SinkProgress, SourceProgress, iso, rate};
+use crate::task::TaskAck;
 use crate::watermark::merge_event_times;
 
 impl Executor {
@@ -128,4 +130,26 @@ fn event_time(open: &OpenEpoch, has_watermark: bool) -> BTreeMap<String, String>
         fields.insert("avg".to_owned(), iso((sum_ms / count.max(1) as f64) as i64));
     }
     fields
+}
+
+/// A watermark that moves by more than this in one epoch is worth a warning, in milliseconds.
+const JUMP_MS: i64 = 24 * 3_600_000;
+
+/// Says which event time moved the watermark by more than a day: a single wrong one makes everything after it late.
+pub(super) fn warn_of_jump(epoch: Epoch, before_ms: i64, next_ms: i64, acks: &[TaskAck]) {
+    if before_ms <= 0 || next_ms.saturating_sub(before_ms) <= JUMP_MS {
+        return;
+    }
+    let times = acks.iter().flat_map(|ack| &ack.event_times);
+    if let Some((uid, stats)) = times.max_by_key(|(_, stats)| stats.max_ms) {
+        tracing::warn!(
+            operator = uid,
+            epoch = epoch.0,
+            event_time = iso(stats.max_ms),
+            before = iso(before_ms),
+            after = iso(next_ms),
+            "one event time moved the watermark by more than a day: rows of the time between are late from now on; the setting \
+             weir.watermark.maxFutureSkew keeps such times from moving it"
+        );
+    }
 }

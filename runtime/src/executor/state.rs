@@ -11,11 +11,15 @@ impl Executor {
     /// One entry per stateful operator, the one nearest to the sink first.
     pub(super) fn state_operators(&self, open: &OpenEpoch) -> Vec<StateOperatorProgress> {
         let reports: Vec<&StateReport> = open.acks.iter().flat_map(|ack| &ack.states).collect();
-        self.fixed
-            .stateful
-            .iter()
-            .map(|slot| state_operator(slot, &reports))
-            .collect()
+        let slots = self.fixed.stateful.iter();
+        let told = slots.map(|slot| {
+            let late = open.acks.iter().flat_map(|ack| &ack.late);
+            let fed = late.filter(|(uid, _)| slot.feeders.contains(uid));
+            let mut told = state_operator(slot, &reports);
+            told.num_rows_dropped_by_watermark += fed.map(|(_, late)| late).sum::<u64>();
+            told
+        });
+        told.collect()
     }
 }
 
@@ -88,6 +92,7 @@ mod tests {
         let slot = StatefulSlot {
             uid: "dedup".to_owned(),
             name: "dedupe".to_owned(),
+            feeders: Vec::new(),
             tables: 2,
             subtasks: 3,
         };

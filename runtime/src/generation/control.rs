@@ -9,7 +9,7 @@ use crate::facts::OpenFacts;
 use crate::layout::Layout;
 use crate::partitioner::KEY_GROUPS;
 use crate::shared::QueryShared;
-use crate::topology::{NodeKind, Topology};
+use crate::topology::{Node, NodeKind, Topology};
 use crate::watermark::WatermarkTracker;
 
 /// What a generation is built from.
@@ -82,6 +82,7 @@ impl Parts<'_> {
     /// Operators with state tables, the one nearest to the sink first.
     fn stateful(&self) -> Vec<StatefulSlot> {
         let parallelism = self.parallelism();
+        let mut seen = BTreeSet::new();
         let nodes = self.topology.nodes.iter().rev();
         let slots = nodes.filter_map(|node| match &node.kind {
             NodeKind::Operator(spec) if !spec.tables.is_empty() => Some(StatefulSlot {
@@ -90,6 +91,7 @@ impl Parts<'_> {
                     "" => spec.kind.clone(),
                     name => name.to_owned(),
                 },
+                feeders: feeders(self.topology, node, &mut seen),
                 tables: spec.tables.len() as u64,
                 subtasks: parallelism.get(&node.uid).copied().unwrap_or(1).into(),
             }),
@@ -97,6 +99,23 @@ impl Parts<'_> {
         });
         slots.collect()
     }
+}
+
+/// Operators without tables from which rows reach a stateful one directly, those in `seen` left out.
+fn feeders(topology: &Topology, node: &Node, seen: &mut BTreeSet<usize>) -> Vec<String> {
+    let mut feeders = Vec::new();
+    let mut above: Vec<usize> = node.inputs.iter().map(|input| input.node).collect();
+    while let Some(index) = above.pop() {
+        let node = &topology.nodes[index];
+        if let NodeKind::Operator(spec) = &node.kind
+            && spec.tables.is_empty()
+            && seen.insert(index)
+        {
+            feeders.push(node.uid.clone());
+            above.extend(node.inputs.iter().map(|input| input.node));
+        }
+    }
+    feeders
 }
 
 /// Operators that define a watermark, each with the sources whose rows reach it.

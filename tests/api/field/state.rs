@@ -4,13 +4,13 @@ use super::stage::{Do, Stage, listen_to_warnings, warnings_with};
 
 const REPEATS: [&[&str]; 2] = [
     &[
-        r#"{"id":1,"ts_p036":"2026-03-02T10:00:00Z"}"#,
-        r#"{"id":1,"ts_p036":"2026-03-02T10:00:03Z"}"#,
-        r#"{"id":2,"ts_p036":"2026-03-02T10:00:01Z"}"#,
+        r#"{"id_p036":1,"ts_p036":"2026-03-02T10:00:00Z"}"#,
+        r#"{"id_p036":1,"ts_p036":"2026-03-02T10:00:03Z"}"#,
+        r#"{"id_p036":2,"ts_p036":"2026-03-02T10:00:01Z"}"#,
     ],
     &[
-        r#"{"id":3,"ts_p036":"2026-03-02T10:05:00Z"}"#,
-        r#"{"id":3,"ts_p036":"2026-03-02T10:05:01Z"}"#,
+        r#"{"id_p036":3,"ts_p036":"2026-03-02T10:05:00Z"}"#,
+        r#"{"id_p036":3,"ts_p036":"2026-03-02T10:05:01Z"}"#,
     ],
 ];
 
@@ -18,9 +18,9 @@ async fn deduplicated(dedup: Do) -> (Vec<String>, u64) {
     let steps = [
         Do::Watermark("ts_p036", "10 seconds"),
         dedup,
-        Do::Sql("SELECT id FROM t"),
+        Do::Sql("SELECT id_p036 FROM t"),
     ];
-    let stage = Stage::new("id BIGINT, ts_p036 TIMESTAMP", &steps, "append");
+    let stage = Stage::new("id_p036 BIGINT, ts_p036 TIMESTAMP", &steps, "append");
     let running = stage.start().await;
     for file in REPEATS {
         stage.feed(&running, file).await;
@@ -32,7 +32,7 @@ async fn deduplicated(dedup: Do) -> (Vec<String>, u64) {
 
 #[tokio::test]
 async fn p036_deduplication_within_the_watermark_forgets() {
-    let (rows, held) = deduplicated(Do::DedupWithin(&["id"])).await;
+    let (rows, held) = deduplicated(Do::DedupWithin(&["id_p036"])).await;
     assert_eq!(rows, ["1", "2", "3"]);
     assert_eq!(held, 1);
 }
@@ -41,9 +41,9 @@ async fn p036_deduplication_within_the_watermark_forgets() {
 #[tokio::test]
 async fn p036_deduplication_without_the_event_time_is_right_and_warned_of() {
     listen_to_warnings();
-    let (rows, _held) = deduplicated(Do::Dedup(&["id"])).await;
+    let (rows, _held) = deduplicated(Do::Dedup(&["id_p036"])).await;
     assert_eq!(rows, ["1", "2", "3"]);
-    assert!(!warnings_with("ts_p036").is_empty(), "no warning at start");
+    assert!(!warnings_with("id_p036").is_empty(), "no warning at start");
 }
 
 const SUM_OF_BIGINT: [Do; 1] = [Do::Sql("SELECT k, sum(v) AS total FROM t GROUP BY k")];

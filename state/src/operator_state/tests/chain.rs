@@ -78,10 +78,14 @@ async fn restored_state_continues_the_chain_without_writing_everything() {
         .await
         .expect("commit")
         .expect("a file");
-    let mut state =
-        OperatorState::restore(config(&location, 0, 2), &specs, 0..4096, &[first.clone()])
-            .await
-            .expect("restore");
+    let mut state = OperatorState::restore(
+        config(&location, 0, 2),
+        &specs,
+        0..4096,
+        std::slice::from_ref(&first),
+    )
+    .await
+    .expect("restore");
     assert_eq!(state.commit(Epoch(1)).await.expect("commit"), Some(first));
     set(state.table(0), b"new", b"1");
     let second = state
@@ -114,7 +118,7 @@ async fn state_of_another_parallelism_is_named_by_every_new_subtask_at_once() {
     let mut refs = Vec::new();
     for (subtask, groups) in [(0, 0..32), (1, 32..64)] {
         let config = config(&location, subtask, 2);
-        let mut part = OperatorState::restore(config, &specs, groups, &[first.clone()])
+        let mut part = OperatorState::restore(config, &specs, groups, std::slice::from_ref(&first))
             .await
             .expect("restore");
         assert_eq!(part.stats().rows, 32);

@@ -141,9 +141,9 @@ impl Hashed {
         visit: Option<&mut Visit<'_>>,
     ) -> Result<u64> {
         let mut cold = 0;
-        let rows = self.cold_expiring(bound).inspect(|_| cold += 1);
+        let mut rows = self.cold_expiring(bound).inspect(|_| cold += 1);
         let Some(visit) = visit else {
-            rows.map(|row| row.map(drop)).collect::<Result<()>>()?;
+            rows.try_for_each(|row| row.map(drop))?;
             return Ok(cold);
         };
         let arena = self.shards[0].arena();
