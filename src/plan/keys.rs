@@ -1,6 +1,6 @@
 //! Which output columns tell the rows of a result apart: those that a sink in output mode update can upsert by.
 
-use datafusion::logical_expr::{Distinct, Expr, LogicalPlan};
+use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan};
 
 use super::nodes::DeduplicateNode;
 use super::top_n;
@@ -48,14 +48,23 @@ pub(super) fn positions(plan: &LogicalPlan) -> Option<Vec<usize>> {
     }
 }
 
-/// True if the value of `expr` tells apart what column `key` of its input tells apart: the column itself under any name, or
-/// the start or end of a window of fixed length.
+/// True if the value of `expr` tells apart what column `key` of its input tells apart: the column itself under any name, a whole
+/// number in another width, or the start or end of a window of fixed length.
 fn identifies(expr: &Expr, key: usize, input: &LogicalPlan) -> bool {
     match expr {
         Expr::Alias(alias) => identifies(&alias.expr, key, input),
         Expr::Column(column) => input.schema().maybe_index_of_column(column) == Some(key),
-        other => WindowSpec::bound_of(other)
-            .is_some_and(|window| identifies(window, key, input) && is_fixed_window(key, input)),
+        other => {
+            let bound = WindowSpec::bound_of(other).is_some_and(|window| {
+                identifies(window, key, input) && is_fixed_window(key, input)
+            });
+            let whole = |expr: &Expr| {
+                expr.get_type(input.schema())
+                    .is_ok_and(|data_type| data_type.is_integer())
+            };
+            let number = top_n::cast(other).filter(|number| whole(number) && whole(other));
+            bound || number.is_some_and(|number| identifies(number, key, input))
+        }
     }
 }
 

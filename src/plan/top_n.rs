@@ -93,7 +93,7 @@ fn whole(expr: &Expr) -> Option<usize> {
 }
 
 /// What is cast, if the expression is a cast: between whole numbers, which keep their order.
-fn cast(expr: &Expr) -> Option<&Expr> {
+pub(super) fn cast(expr: &Expr) -> Option<&Expr> {
     match expr {
         Expr::Cast(cast) => Some(&cast.expr),
         Expr::ScalarFunction(call) if call.func.name() == "cast" => call.args.first(),
