@@ -124,7 +124,10 @@ async fn joins_of_streams_are_refused_by_name_until_they_run() {
     let ((_left, left), (_right, right)) = (stream(&session), stream(&session));
     let joined = left.join(&right, &["v"], "inner").unwrap();
     let text = refused(joined.write_stream().format("noop")).await;
-    assert!(text.contains("a join of two streams is not supported"), "{text}");
+    assert!(
+        text.contains("a join of two streams is not supported"),
+        "{text}"
+    );
 }
 
 #[tokio::test]

@@ -119,7 +119,8 @@ fn is_changelog(upper: &Aggregate) -> bool {
 
 /// True if rows of the plan change later.
 fn changes(plan: &LogicalPlan) -> bool {
-    let numbered = |node: &&LogicalPlan| matches!(node, LogicalPlan::Window(_)) && is_streaming(node);
+    let numbered =
+        |node: &&LogicalPlan| matches!(node, LogicalPlan::Window(_)) && is_streaming(node);
     !aggregations(plan).is_empty() || subtree(plan).iter().any(numbered)
 }
 
