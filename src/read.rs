@@ -1,6 +1,7 @@
 //! Readers: what `read_stream()` and `read()` return.
 
 mod bounded;
+mod state;
 mod stream;
 
 pub use bounded::DataFrameReader;

@@ -72,6 +72,7 @@ fn call(function: Arc<AggregateUDF>, batch: &RecordBatch) -> AggregateCall {
         function: Arc::new(built),
         filter: None,
         ordered: false,
+        distinct: None,
     }
 }
 

@@ -16,7 +16,7 @@ use weir_runtime::{
 use weir_state::{OperatorState, TableKind, TableSpec};
 
 use crate::keys::Keys;
-use crate::row_codec::fields_text;
+use crate::row_codec::{columns_text, fields_text};
 use crate::watermark::instants;
 use candidates::Candidates;
 
@@ -82,7 +82,7 @@ pub fn dedup(schema: &SchemaRef, spec: Dedup) -> Result<OperatorSpec> {
     let made = (schema.clone(), spec.clone());
     let described = OperatorSpec::new("dedup", move |_| Deduplicate::new(&made.0, &made.1))
         .with_detail(format!("{}, forgets {forget}", names.join(", ")))
-        .with_param("keys", names.join(", "))
+        .with_param("keys", columns_text(keys.codec().fields()))
         .with_param("time", time)
         .with_param("forget", forget)
         .with_state_name(state_name)

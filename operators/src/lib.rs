@@ -10,6 +10,8 @@
 //! | [`explode`] | one row per element of an array or map |
 //! | [`union`] | several inputs as one stream |
 //! | [`aggregate`](aggregate()) | groups rows and aggregates each group, with state |
+//! | [`partial_aggregate`] | aggregates before an exchange |
+//! | [`grouping_sets`] | repeats rows for several sets of keys |
 //! | [`changelog_aggregate`] | the same over results that change |
 //! | [`assign_windows`] | the time window of each row |
 //! | [`watermark`] | observes event times, from which the query's watermark follows |
@@ -39,7 +41,10 @@ mod union;
 mod watermark;
 mod window;
 
-pub use aggregate::{AggregateCall, AggregateInput, Aggregation, TimeKey, aggregate};
+pub use aggregate::{
+    AggregateCall, AggregateInput, Aggregation, Distinct, GroupingSet, PartialAggregation, TimeKey,
+    aggregate, grouping_sets, partial_aggregate,
+};
 pub use changelog_aggregate::changelog_aggregate;
 pub use dedup::{Dedup, Forget, dedup};
 pub use explode::{Explode, explode};

@@ -15,7 +15,6 @@ mod evict;
 mod fragments;
 mod list;
 mod merge;
-mod migrate;
 mod operator;
 mod replay;
 mod states;
@@ -28,9 +27,9 @@ use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, Tim
 use weir_runtime::{ChangelogMode, OperatorSpec, OutputMode, Result, WeirError};
 use weir_state::{TableKind, TableSpec};
 
-use crate::aggregate::{AggregateCall, Calls};
+use crate::aggregate::{AggregateCall, Calls, calls_text};
 use crate::expression::ErrorMap;
-use crate::row_codec::fields_text;
+use crate::row_codec::{columns_text, fields_text};
 use operator::Sessionizer;
 
 /// How long after a row its session ends.
@@ -62,9 +61,8 @@ pub struct SessionAggregation {
     pub window: (String, usize),
     /// Which sessions an epoch emits: append the complete ones, update those that changed, complete all.
     pub mode: OutputMode,
-    /// In update mode, old values of changed sessions are emitted as well: before the new one if the range is the same, as
-    /// deletes if the range became another. Without it the new values are all, and a session that grew appears again with its
-    /// new range.
+    /// In update mode a session whose range became another is deleted before the new one is inserted; of one whose range stays
+    /// the old value is emitted before the new one only if this is set.
     pub emit_before: bool,
     /// Translates errors of the functions.
     pub errors: ErrorMap,
@@ -136,19 +134,14 @@ pub fn sessions(aggregation: SessionAggregation) -> Result<OperatorSpec> {
         },
         version: 1,
         key: fields_text(&keys),
-        value: format!(
-            "{}{}",
-            migrate::LIST_OF,
-            fields_text(&aggregation.state_fields(&calls))
-        ),
+        value: format!("list of {}", fields_text(&aggregation.state_fields(&calls))),
     };
     let names: Vec<&str> = keys.iter().map(|key| key.name().as_str()).collect();
-    let ids: Vec<&str> = calls.list.iter().map(|call| call.id.as_str()).collect();
+    let call_text = calls_text(&calls.list);
     let detail = format!(
-        "gap {} by ({}): {}",
+        "gap {} by ({}): {call_text}",
         aggregation.gap_text,
-        names.join(", "),
-        ids.join(", ")
+        names.join(", ")
     );
     let (output, gap) = (aggregation.output(&calls), aggregation.gap_text.clone());
     let made = Arc::clone(&output);
@@ -157,7 +150,8 @@ pub fn sessions(aggregation: SessionAggregation) -> Result<OperatorSpec> {
     })
     .with_schema(output)
     .with_detail(detail)
-    .with_param("keys", table.key.clone())
+    .with_param("keys", columns_text(&keys))
+    .with_param("aggregates", call_text)
     .with_param("gap", gap)
     .with_param("mode", mode.to_string())
     .with_tables(vec![table])

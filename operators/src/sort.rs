@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array};
+use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::{SortOptions, concat_batches};
-use arrow::datatypes::{DataType, Float32Type, Float64Type, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use arrow::row::{RowConverter, SortField};
 use weir_runtime::{
-    Operator, OperatorContext, OperatorSpec, Origin, Outbox, Result, Rows, WeirError,
+    Operator, OperatorContext, OperatorSpec, Origin, Outbox, Result, Rows, WeirError, normal_key,
 };
 
 use crate::expression::Expression;
@@ -87,25 +87,6 @@ fn converter(keys: &[SortKey], input: &SchemaRef) -> Result<RowConverter> {
     })
 }
 
-/// The values with one form of NaN and of zero, so that their bytes compare as their values do.
-pub(crate) fn comparable(values: ArrayRef) -> ArrayRef {
-    match values.data_type() {
-        DataType::Float64 => {
-            let values = values.as_primitive::<Float64Type>();
-            Arc::new(
-                values.unary::<_, Float64Type>(|v| if v.is_nan() { f64::NAN } else { v + 0.0 }),
-            )
-        }
-        DataType::Float32 => {
-            let values = values.as_primitive::<Float32Type>();
-            Arc::new(
-                values.unary::<_, Float32Type>(|v| if v.is_nan() { f32::NAN } else { v + 0.0 }),
-            )
-        }
-        _ => values,
-    }
-}
-
 struct Sort {
     keys: Arc<[SortKey]>,
     fetch: Option<usize>,
@@ -137,7 +118,7 @@ impl Sort {
         let columns = self
             .keys
             .iter()
-            .map(|key| Ok(comparable(key.expression.evaluate(all)?)))
+            .map(|key| Ok(normal_key(&key.expression.evaluate(all)?)))
             .collect::<Result<Vec<_>>>()?;
         let converter = match &mut self.converter {
             Some(converter) => converter,
@@ -191,7 +172,7 @@ impl Operator for Sort {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Float64Array, Int64Array};
+    use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
     use datafusion::logical_expr::Operator as Op;
     use datafusion::physical_expr::PhysicalExpr;
     use datafusion::physical_expr::expressions::{BinaryExpr, Column, lit};

@@ -12,14 +12,14 @@ use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 use arrow::row::{RowConverter, SortField};
 use weir_runtime::{
     ChangelogMode, Operator, OperatorContext, OperatorSpec, Origin, Outbox, Result, RowKind, Rows,
-    WeirError, key_group,
+    WeirError, key_group, normal_key,
 };
 use weir_state::{OperatorState, Table, TableKind, TableSpec};
 
 use crate::expression::batch_of;
 use crate::multiset::{self, Counted};
-use crate::row_codec::{EncodedRows, RowCodec, columns_text, fields_text};
-use crate::sort::{SortKey, comparable};
+use crate::row_codec::{EncodedRows, RowCodec, columns_text};
+use crate::sort::SortKey;
 
 #[cfg(test)]
 mod tests;
@@ -112,7 +112,7 @@ impl Shape {
             name: "rows".to_owned(),
             kind: TableKind::Ordered,
             version: 1,
-            key: fields_text(&self.partition),
+            key: "partition, order and arrival".to_owned(),
             value: multiset::value_text(&self.kept),
         }
     }
@@ -177,12 +177,12 @@ impl Runner {
         let partition: Vec<ArrayRef> = top_n
             .partition
             .iter()
-            .map(|index| Arc::clone(batch.column(*index)))
+            .map(|index| normal_key(batch.column(*index)))
             .collect();
         let order = top_n
             .order
             .iter()
-            .map(|key| Ok(comparable(key.expression.evaluate(batch)?)))
+            .map(|key| Ok(normal_key(&key.expression.evaluate(batch)?)))
             .collect::<Result<Vec<_>>>()?;
         Ok(Keys {
             partition: self.partition.encode(&partition, rows)?,

@@ -141,6 +141,20 @@ impl AssignWindows {
         }
     }
 
+    /// Gives rows all of whose windows are late to whoever wants them.
+    fn hand_over(
+        &self,
+        rows: &Rows,
+        late: Vec<u32>,
+        context: &OperatorContext,
+        out: &mut Outbox,
+    ) -> Result<()> {
+        if context.late_output && self.assign.late == Lateness::Drop && !late.is_empty() {
+            out.emit_late(rows.take(&UInt32Array::from(late))?);
+        }
+        Ok(())
+    }
+
     /// The rows that have a time.
     fn timed(&self, rows: Rows, context: &OperatorContext) -> Result<Rows> {
         let times = rows.batch().column(self.assign.column);
@@ -209,9 +223,12 @@ impl AssignWindows {
             .saturating_mul(times.len())
             .min(TARGET_ROWS);
         let mut assigned = Assigned::with_capacity(most);
-        let mut late = 0;
+        let (mut late, mut lost) = (0, Vec::new());
         for (row, time) in (0u32..).zip(times.values()) {
             let newest = starts.of(*time);
+            if newest.saturating_add(self.assign.size) <= bound {
+                lost.push(row);
+            }
             let older = older_starts(&self.assign, *time, newest);
             for start in std::iter::once(newest).chain(older) {
                 if start.saturating_add(self.assign.size) <= bound {
@@ -227,6 +244,7 @@ impl AssignWindows {
             }
         }
         self.count_late(context, late);
+        self.hand_over(rows, lost, context, out)?;
         repeat(self.assign.column, rows, assigned, out)
     }
 }
@@ -406,6 +424,25 @@ mod tests {
         assert_eq!((found, counts), (vec![(1, 10)], (2, 0)));
         let (found, counts) = run(assign(10, 5, 0), rows, 10_000);
         assert_eq!((found, counts), (vec![(0, 5), (1, 10), (1, 5)], (3, 0)));
+    }
+
+    #[test]
+    fn window_hands_late_rows_over_if_somebody_reads_them() {
+        for slide in [10, 5] {
+            let mut context = context();
+            context.late_watermark_ms = 10_000;
+            context.late_output = true;
+            let spec = assign_windows(assign(10, slide, 0));
+            let mut operator = spec.create(&context).expect("create");
+            let mut out = Outbox::default();
+            let rows = Rows::inserts(batch(vec![Some(3), Some(9), Some(10)]));
+            operator
+                .process(0, rows, &context, &mut out)
+                .expect("process");
+            let late: usize = out.take_late().iter().map(Rows::num_rows).sum();
+            // Of windows every 5 s, one that holds second 9 is still open.
+            assert_eq!(late, if slide == 10 { 2 } else { 1 });
+        }
     }
 
     #[test]

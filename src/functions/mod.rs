@@ -15,6 +15,7 @@ mod conditional;
 mod datetime;
 mod datetime_format;
 pub mod error;
+pub(crate) mod grouping;
 mod hash;
 pub(crate) mod intervals;
 pub mod json;

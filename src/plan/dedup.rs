@@ -67,7 +67,7 @@ impl Planner<'_> {
         let columns = input.schema().columns().into_iter().map(Expr::Column);
         let aggregate = Aggregate::try_new(Arc::clone(input), columns.collect(), Vec::new())
             .map_err(plan_error)?;
-        self.node(&LogicalPlan::Aggregate(aggregate))
+        self.groups(&aggregate, self.changes.tells_before(node))
     }
 }
 

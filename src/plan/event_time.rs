@@ -1,7 +1,8 @@
 //! Which columns of a plan carry a watermark: the declared event-time column, its copies under other names, and time windows
 //! over it. Everything computed from it in another way carries none (Spark keeps the mark in the attribute's metadata).
 
-use datafusion::logical_expr::{Expr, JoinType, LogicalPlan};
+use datafusion::logical_expr::utils::grouping_set_to_exprlist;
+use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, JoinType, LogicalPlan};
 
 use super::nodes::WatermarkNode;
 use crate::functions::windows::WindowSpec;
@@ -17,11 +18,11 @@ pub(super) fn marks(plan: &LogicalPlan) -> Vec<bool> {
             .map(|expr| carries(expr, &node.input))
             .collect(),
         LogicalPlan::Aggregate(node) => {
-            let groups = node
-                .group_expr
-                .iter()
-                .map(|expr| carries(expr, &node.input));
-            groups.chain(node.aggr_expr.iter().map(|_| false)).collect()
+            let groups = keys(node)
+                .into_iter()
+                .map(|expr| in_all_sets(expr, node) && carries(expr, &node.input));
+            // Behind the keys: the id of several sets of keys, and results.
+            groups.collect()
         }
         LogicalPlan::Join(node) => match node.join_type {
             JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark => input_marks(&node.left),
@@ -51,6 +52,22 @@ pub(super) fn marks(plan: &LogicalPlan) -> Vec<bool> {
         marks[index] = true;
     }
     marks
+}
+
+/// The keys of an aggregation, each once.
+pub(super) fn keys(node: &Aggregate) -> Vec<&Expr> {
+    grouping_set_to_exprlist(&node.group_expr).unwrap_or_default()
+}
+
+/// Whether every set of keys of an aggregation holds this key.
+pub(super) fn in_all_sets(key: &Expr, node: &Aggregate) -> bool {
+    match node.group_expr.as_slice() {
+        [Expr::GroupingSet(GroupingSet::GroupingSets(sets))] => {
+            sets.iter().all(|set| set.contains(key))
+        }
+        [Expr::GroupingSet(_)] => false,
+        _ => true,
+    }
 }
 
 /// A sliding `window` outside an aggregation became a column that an explode of its windows makes.

@@ -8,6 +8,7 @@
 mod aggregate;
 mod changes;
 mod dedup;
+mod endless;
 mod equality;
 mod error;
 mod event_time;
@@ -46,6 +47,23 @@ pub(crate) use nodes::{DeduplicateNode, WatermarkNode};
 
 use crate::sql::Generate;
 
+/// What of a query beside its plan decides how it runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Options {
+    pub(crate) mode: OutputMode,
+    /// Aggregates that the checkpoint does not know begin without rows instead of being refused.
+    pub(crate) allow_new_aggregates: bool,
+}
+
+impl From<OutputMode> for Options {
+    fn from(mode: OutputMode) -> Self {
+        Self {
+            mode,
+            allow_new_aggregates: false,
+        }
+    }
+}
+
 /// The topology of an analysed plan that ends in `sink`.
 ///
 /// # Errors
@@ -54,10 +72,12 @@ pub(crate) fn plan_stream(
     context: &SessionContext,
     plan: &LogicalPlan,
     sink: Arc<dyn Sink>,
-    mode: OutputMode,
+    options: impl Into<Options>,
 ) -> Result<Topology> {
+    let options = options.into();
+    let mode = options.mode;
     unsupported::check(plan, mode)?;
-    aggregate::warn_of_endless_state(plan, mode);
+    endless::warn_of_endless_state(plan, mode);
     let plan = prune::prune(plan.clone(), &context.state())?;
     let sources = source::Sources::of(&plan);
     let top_ns = top_n::TopNs::of(&plan);
@@ -68,6 +88,7 @@ pub(crate) fn plan_stream(
         ids: BTreeMap::new(),
         sources,
         mode,
+        options,
         changes: changes::Changes::of(&plan, mode, &top_ns),
         top_ns,
         keyed: !keys.is_empty(),
@@ -87,6 +108,7 @@ struct Planner<'a> {
     ids: BTreeMap<&'static str, usize>,
     sources: source::Sources,
     mode: OutputMode,
+    options: Options,
     changes: changes::Changes,
     top_ns: top_n::TopNs,
     /// The output has columns that tell its rows apart.

@@ -5,7 +5,7 @@ use datafusion::logical_expr::{Aggregate, Expr};
 use weir_operators::{Gap, SessionAggregation, sessions};
 use weir_runtime::{Partitioning, Result, Stream, WeirError};
 
-use super::aggregate::{Columns, calls, keys, positions};
+use super::aggregate::{Columns, Keys, Shift, calls, positions, refuse_distinct};
 use super::{Planner, data_error};
 use crate::functions::windows::{self, WindowSpec};
 
@@ -19,10 +19,14 @@ impl Planner<'_> {
         let input = self.node(&node.input)?;
         let id = self.id("session");
         let (place, time, gap) = session(node)?;
-        let keys = keys(node)?;
+        let keys = Keys::of(node)?;
         let calls = calls(node)?;
         let constant = windows::constant_gap(&gap);
-        let others = keys.iter().enumerate().filter(|(key, _)| *key != place);
+        let others = keys
+            .list
+            .iter()
+            .enumerate()
+            .filter(|(key, _)| *key != place);
         let mut columns: Vec<(String, Expr)> = others
             .map(|(_, key)| (key.name.clone(), key.expr.clone()))
             .collect();
@@ -32,10 +36,7 @@ impl Planner<'_> {
             let micros = windows::gap_micros(time, gap.clone());
             columns.push((GAP.to_owned(), micros));
         }
-        let mut columns = Columns {
-            exprs: columns,
-            window: None,
-        };
+        let mut columns = Columns::new(columns);
         let positions = positions(&calls, &mut columns);
         let prepared = self.prepare(&id, input, &columns, node.input.schema())?;
         let schema = self.builder.schema(prepared);
@@ -43,14 +44,16 @@ impl Planner<'_> {
             .iter()
             .map(|field| field.name().clone())
             .collect();
+        let calls = self.calls(&calls, &positions, &schema, Shift::default())?;
+        refuse_distinct(&calls, "session windows")?;
         let spec = sessions(SessionAggregation {
-            calls: self.calls(&calls, &positions, &schema)?,
+            calls,
             input: schema,
             keys: width,
             time: width,
             gap: constant.map_or(Gap::Column(width + 1), Gap::Fixed),
             gap_text: constant.map_or_else(|| gap.to_string(), |micros| format!("{micros} us")),
-            window: (keys[place].name.clone(), place),
+            window: (keys.list[place].name.clone(), place),
             mode: self.mode,
             emit_before: self.changes.tells_before(node),
             errors: data_error,
@@ -62,7 +65,7 @@ impl Planner<'_> {
         let stream = self
             .builder
             .operator(id.clone(), [prepared.partitioned(exchange)], spec);
-        self.output(&id, stream, node, &keys, &calls)
+        self.output(&id, stream, node, &keys)
     }
 }
 

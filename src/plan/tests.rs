@@ -135,3 +135,63 @@ async fn a_query_that_reads_no_column_still_counts_rows() {
         1
     );
 }
+
+/// The node of this id in the explained topology of `frame`.
+fn node_of(session: &Session, frame: &crate::dataframe::DataFrame, id: &str) -> String {
+    let sink = Arc::new(NoopSink::new());
+    let topology = plan_stream(session.context(), frame.plan(), sink, OutputMode::Append).unwrap();
+    let explained = topology.explain();
+    let line = explained.lines().find(|line| line.starts_with(id));
+    line.unwrap_or_else(|| panic!("{id} in {explained}"))
+        .to_owned()
+}
+
+#[tokio::test]
+async fn a_deduplication_reads_its_event_time_also_if_nobody_else_does() {
+    let (session, asked) = session();
+    let frame = session.table("events").await.unwrap();
+    let kept = frame
+        .with_watermark("ts", "1 second")
+        .and_then(|frame| frame.drop_duplicates(&["k"]))
+        .and_then(|frame| frame.select(["v"]))
+        .unwrap();
+    let line = node_of(&session, &kept, "dedup-0");
+    assert!(
+        line.contains("[k, forgets never]") && line.contains("hash(k)"),
+        "{line}"
+    );
+    assert!(asked.lock().unwrap().pop().unwrap().is_none(), "all three");
+}
+
+#[tokio::test]
+async fn a_deduplication_forgets_keys_by_its_event_time_its_watermark_or_the_setting() {
+    let (session, _) = session();
+    let frame = session.table("events").await.unwrap();
+    let frame = frame.with_watermark("ts", "10 seconds").unwrap();
+    let forgets = |frame: &crate::dataframe::DataFrame| {
+        let line = node_of(&session, frame, "dedup-0");
+        let from = line.find("forgets").unwrap();
+        line[from..line.find(']').unwrap()].to_owned()
+    };
+    let timed = frame.drop_duplicates(&["ts", "k"]).unwrap();
+    assert_eq!(forgets(&timed), "forgets with the event time");
+    let within = frame.drop_duplicates_within_watermark(&["k"]).unwrap();
+    assert_eq!(forgets(&within), "forgets after 10000000 us");
+    session
+        .conf()
+        .set("weir.dropDuplicates.retention", "1 hour")
+        .unwrap();
+    let bounded = frame.drop_duplicates(&["k"]).unwrap();
+    assert_eq!(forgets(&bounded), "forgets after 3600000000 us");
+    assert_eq!(
+        forgets(&frame.drop_duplicates(&["ts", "k"]).unwrap()),
+        "forgets with the event time"
+    );
+    let plain = session.table("events").await.unwrap();
+    let plain = plain.drop_duplicates(&["k"]).unwrap();
+    let sink = Arc::new(NoopSink::new());
+    let error = plan_stream(session.context(), plain.plan(), sink, OutputMode::Append)
+        .err()
+        .unwrap();
+    assert!(error.to_string().contains("needs a watermark"), "{error}");
+}

@@ -22,7 +22,7 @@ use weir_runtime::{
 };
 use weir_state::CheckpointLocation;
 
-use super::{IntoSchema, OptionTexts};
+use super::{IntoSchema, OptionTexts, state};
 use crate::dataframe::DataFrame;
 use crate::plan::plan_error;
 use crate::session::{Session, TIME_ZONE};
@@ -51,7 +51,7 @@ impl DataFrameReader {
         }
     }
 
-    /// The format: json, csv, parquet or text.
+    /// The format: json, csv, parquet or text; `statestore` and `state-metadata` over the checkpoint of a query, running or not.
     #[must_use]
     pub fn format(mut self, format: impl Into<String>) -> Self {
         self.format = Some(format.into());
@@ -96,8 +96,15 @@ impl DataFrameReader {
             return Err(problem);
         }
         let format = self.format.take().ok_or_else(|| {
-            WeirError::config("a table needs a format, allowed: json, csv, parquet, text")
+            WeirError::config(
+                "a table needs a format, allowed: json, csv, parquet, text, statestore, state-metadata",
+            )
         })?;
+        match format.to_ascii_lowercase().as_str() {
+            "statestore" => return state::entries(&self.session, path, &self.options).await,
+            "state-metadata" => return state::metadata(&self.session, path, &self.options).await,
+            _ => {}
+        }
         if format.eq_ignore_ascii_case("parquet") {
             return self.load_parquet(path).await;
         }

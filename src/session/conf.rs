@@ -28,6 +28,8 @@ const IDLE_TIMEOUT: &str = "weir.watermark.idleTimeout";
 const MAX_FUTURE_SKEW: &str = "weir.watermark.maxFutureSkew";
 /// Whether partitions have watermarks of their own.
 const PER_SPLIT: &str = "weir.watermark.perSplit";
+/// Whether aggregates that a checkpoint does not know may be added to its query.
+pub(crate) const NEW_AGGREGATES: &str = "weir.state.allowNewAggregates";
 /// Whether a query that ends by itself shows a progress bar.
 pub(crate) const PROGRESS_BAR: &str = "weir.progressBar";
 
@@ -141,6 +143,12 @@ const SETTINGS: &[Setting] = &[
     },
     Setting {
         key: PER_SPLIT,
+        default: Some("false"),
+        allowed: "true, false",
+        valid: is_flag,
+    },
+    Setting {
+        key: NEW_AGGREGATES,
         default: Some("false"),
         allowed: "true, false",
         valid: is_flag,

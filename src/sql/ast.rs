@@ -10,9 +10,10 @@ use std::ops::ControlFlow;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    LimitClause, ObjectName, OrderByKind, Query, Select, SelectItem, SetExpr, TrimWhereField,
-    TypedString, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
+    AccessExpr, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    GroupByExpr, Ident, LambdaFunction, LimitClause, ObjectName, OrderByKind, Query, Select,
+    SelectItem, SetExpr, TrimWhereField, TypedString, UnaryOperator, Value, ValueWithSpan,
+    VisitMut, VisitorMut,
 };
 
 use super::aggregate::aggregate;
@@ -280,6 +281,10 @@ impl Rewriter<'_> {
                 access_chain.iter_mut().for_each(dot_by_text);
                 None
             }
+            Expr::Lambda(lambda) => {
+                fields_of_parameters(lambda);
+                None
+            }
             Expr::Function(f) => self.function(f),
             _ => None,
         };
@@ -369,6 +374,30 @@ fn rename_higher_order(f: &mut Function) {
     if let Some((_, target)) = RENAMED.iter().find(|(spark, _)| lambda && *spark == name) {
         f.name = ObjectName::from(vec![Ident::new(*target)]);
     }
+}
+
+/// In the body of a lambda `x.v` is the field `v` of its parameter `x`.
+fn fields_of_parameters(lambda: &mut LambdaFunction) {
+    struct Fields(Vec<String>);
+    impl VisitorMut for Fields {
+        type Break = ();
+        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+            if let Expr::CompoundIdentifier(parts) = expr
+                && self.0.contains(&parts[0].value)
+            {
+                let access = parts[1..].iter();
+                let access = access.map(|part| AccessExpr::Dot(string(part.value.clone())));
+                *expr = Expr::CompoundFieldAccess {
+                    root: Box::new(Expr::Identifier(parts[0].clone())),
+                    access_chain: access.collect(),
+                };
+            }
+            ControlFlow::Continue(())
+        }
+    }
+    let parameters = lambda.params.iter();
+    let mut fields = Fields(parameters.map(|p| p.name.value.clone()).collect());
+    let _never_breaks = lambda.body.visit(&mut fields);
 }
 
 fn flow(result: Result<()>) -> ControlFlow<DataFusionError> {

@@ -6,8 +6,8 @@ use weir_runtime::{QueryConfig, Result, Topology, WeirError};
 
 use super::sinks::{Made, Wanted};
 use super::{DataStreamWriter, checkpoint, progress_bar};
-use crate::plan::{is_streaming, plan_stream, unsupported};
-use crate::session::PROGRESS_BAR;
+use crate::plan::{Options, is_streaming, plan_stream, unsupported};
+use crate::session::{NEW_AGGREGATES, PROGRESS_BAR};
 use crate::streams::{Plans, StreamingQuery};
 
 pub(super) async fn start(mut writer: DataStreamWriter) -> Result<StreamingQuery> {
@@ -30,7 +30,11 @@ pub(super) async fn start(mut writer: DataStreamWriter) -> Result<StreamingQuery
         location.as_deref().map(checkpoint::normal),
     )?;
     let made = made(&writer)?;
-    let topology = plan_stream(session.context(), plan, made.sink, writer.mode)?;
+    let options = Options {
+        mode: writer.mode,
+        allow_new_aggregates: session.settings().is_on(NEW_AGGREGATES),
+    };
+    let topology = plan_stream(session.context(), plan, made.sink, options)?;
     let config = config(&writer, location);
     let plans = plans(&frame.explain(), &topology);
     let handle = weir_runtime::StreamingQuery::start(topology, config).await?;

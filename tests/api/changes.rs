@@ -181,6 +181,15 @@ async fn an_aggregation_of_everything_over_results_follows() {
 }
 
 #[tokio::test]
+async fn an_aggregation_over_distinct_rows_follows() {
+    follow(
+        "SELECT count(*) AS n FROM (SELECT DISTINCT k FROM t)",
+        EPOCHS,
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn three_levels_of_aggregation_follow() {
     let sql = "SELECT keys, count(*) AS m FROM (SELECT n, count(*) AS keys FROM \
                (SELECT k, count(*) AS n FROM t GROUP BY k) GROUP BY n) GROUP BY keys";

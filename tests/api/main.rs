@@ -9,6 +9,8 @@ mod frames;
 mod manager;
 mod refusals;
 mod restart_changes;
+mod sessions;
 mod sinks;
+mod state_reader;
 mod support;
 mod worked_example;

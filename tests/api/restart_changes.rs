@@ -301,6 +301,41 @@ async fn other_columns_of_a_deduplication_are_refused() {
     .await;
 }
 
+const SESSIONS: &str = "SELECT session_window.start AS s, k, count(*) AS n FROM e GROUP BY session_window(ts, '10 seconds'), k";
+
+#[tokio::test]
+async fn another_gap_or_aggregate_of_sessions_is_refused() {
+    let gap = "SELECT session_window.start AS s, k, count(*) AS n FROM e GROUP BY session_window(ts, '9 seconds'), k";
+    refused(
+        run(Sql(SESSIONS)),
+        run(Sql(gap)),
+        &["session-0", "gap", "10000000 us", "9000000 us"],
+    )
+    .await;
+    let sum = "SELECT session_window.start AS s, k, sum(v) AS n FROM e GROUP BY session_window(ts, '10 seconds'), k";
+    refused(
+        run(Sql(SESSIONS)),
+        run(Sql(sum)),
+        &["session-0", "aggregates", "sum(v)"],
+    )
+    .await;
+    allowed(run(Sql(SESSIONS)), run(Sql(SESSIONS))).await;
+}
+
+#[tokio::test]
+async fn another_limit_is_refused() {
+    let append = |query| Run {
+        mode: OutputMode::Append,
+        ..run(query)
+    };
+    refused(
+        append(Sql("SELECT k FROM e LIMIT 5")),
+        append(Sql("SELECT k FROM e LIMIT 6")),
+        &["limit-0", "rows"],
+    )
+    .await;
+}
+
 #[tokio::test]
 async fn another_number_of_sources_or_another_directory_is_refused() {
     refused(run(Sql(ROWS)), run(TwoSources), &["source-1"]).await;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
-use arrow::datatypes::{Field, FieldRef, Fields};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::GroupsAccumulatorAdapter;
@@ -26,6 +26,17 @@ pub struct AggregateCall {
     pub filter: Option<usize>,
     /// The result depends on the order of rows.
     pub ordered: bool,
+    /// Equal arguments count once for each group.
+    pub distinct: Option<Distinct>,
+}
+
+/// Arguments that count once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Distinct {
+    /// Stable text of the arguments and the filter, by which their values are found after a restart.
+    pub id: String,
+    /// Types of the arguments.
+    pub arguments: Vec<DataType>,
 }
 
 impl AggregateCall {
@@ -85,6 +96,25 @@ impl Calls {
         self.list.iter().map(field).collect()
     }
 
+    /// Arguments and filter of a call over the rows of a batch.
+    pub(crate) fn evaluated<'a>(
+        &self,
+        call: usize,
+        batch: &'a RecordBatch,
+    ) -> Result<(Vec<ArrayRef>, Option<&'a BooleanArray>)> {
+        self.evaluated_call(&self.list[call], batch)
+    }
+
+    fn evaluated_call<'a>(
+        &self,
+        call: &AggregateCall,
+        batch: &'a RecordBatch,
+    ) -> Result<(Vec<ArrayRef>, Option<&'a BooleanArray>)> {
+        let filter = call.filter.map(|column| condition(batch, column));
+        let arguments = arguments(call, batch).map_err(self.errors)?;
+        Ok((arguments, filter.transpose()?))
+    }
+
     pub(crate) fn ordered(&self) -> bool {
         self.list.iter().any(|call| call.ordered)
     }
@@ -133,19 +163,29 @@ impl Accumulators {
         total: usize,
     ) -> Result<()> {
         for (accumulator, call) in self.0.iter_mut().zip(&calls.list) {
-            if call.ordered != ordered {
+            if call.ordered != ordered || call.distinct.is_some() {
                 continue;
             }
-            let arguments = arguments(call, batch).map_err(calls.errors)?;
-            let filter = call
-                .filter
-                .map(|column| condition(batch, column))
-                .transpose()?;
+            let (arguments, filter) = calls.evaluated_call(call, batch)?;
             accumulator
                 .update_batch(&arguments, groups, filter, total)
                 .map_err(calls.errors)?;
         }
         Ok(())
+    }
+
+    /// Adds arguments to one call.
+    pub(crate) fn update_one(
+        &mut self,
+        calls: &Calls,
+        call: usize,
+        arguments: &[ArrayRef],
+        groups: &[usize],
+        total: usize,
+    ) -> Result<()> {
+        self.0[call]
+            .update_batch(arguments, groups, None, total)
+            .map_err(calls.errors)
     }
 
     /// Adds states; `groups` has the group of each, out of `total`.
@@ -162,6 +202,17 @@ impl Accumulators {
                 .map_err(calls.errors)?;
         }
         Ok(())
+    }
+
+    /// The states of each row as if it were a group of its own.
+    pub(crate) fn convert(&self, calls: &Calls, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        let mut states = Vec::with_capacity(calls.state.len());
+        for (accumulator, call) in self.0.iter().zip(&calls.list) {
+            let (arguments, filter) = calls.evaluated_call(call, batch)?;
+            let converted = accumulator.convert_to_state(&arguments, filter);
+            states.extend(converted.map_err(calls.errors)?);
+        }
+        Ok(states)
     }
 
     /// The results of all groups; the accumulators are empty afterwards.

@@ -5,8 +5,12 @@
 //! Keys and states are rows of bytes ([`RowCodec`](crate::RowCodec)) in one state table, by time where the groups have an event time.
 
 mod calls;
+mod distinct;
 mod emit;
+mod grouping;
+mod migrate;
 mod operator;
+mod partial;
 mod time;
 
 #[cfg(test)]
@@ -14,12 +18,17 @@ mod tests;
 
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
-use weir_runtime::{ChangelogMode, OperatorSpec, OutputMode, Result, WeirError};
+use weir_runtime::{
+    ChangelogMode, OperatorContext, OperatorSpec, Outbox, OutputMode, Result, Rows, WeirError,
+};
 use weir_state::{TableKind, TableSpec};
 
-pub use calls::AggregateCall;
 pub(crate) use calls::{Accumulators, Calls};
+pub use calls::{AggregateCall, Distinct};
+pub use grouping::{GroupingSet, grouping_sets};
+pub use partial::{PartialAggregation, partial_aggregate};
 pub use time::TimeKey;
 pub(crate) use time::bound;
 
@@ -52,6 +61,8 @@ pub struct Aggregation {
     pub mode: OutputMode,
     /// In update mode, the old row of a changed group is emitted before the new one.
     pub emit_before: bool,
+    /// A checkpoint without some of the aggregates is accepted: they begin without rows.
+    pub allow_new_aggregates: bool,
     /// Translates errors of the functions.
     pub errors: ErrorMap,
 }
@@ -70,17 +81,16 @@ pub fn aggregate(aggregation: Aggregation) -> Result<OperatorSpec> {
     let (mode, changelog) = (aggregation.mode, changelog(aggregation.mode));
     let keys: Fields = aggregation.keys.iter().cloned().collect();
     let output = output(&keys, &calls);
-    let (table, detail) = (table(&aggregation, &keys, &calls), detail(&keys, &calls));
-    let (call_text, made) = (calls_text(&calls.list), Arc::clone(&output));
+    let (tables, detail) = (tables(&aggregation, &keys, &calls), detail(&keys, &calls));
+    let (key_text, made) = (columns_text(&keys), Arc::clone(&output));
     let spec = OperatorSpec::new("aggregate", move |_| {
         Aggregator::new(&aggregation, Arc::clone(&calls), Arc::clone(&made))
     })
     .with_schema(output)
     .with_detail(detail)
-    .with_param("keys", columns_text(&keys))
-    .with_param("aggregates", call_text)
+    .with_param("keys", key_text)
     .with_param("mode", mode.to_string())
-    .with_tables(vec![table])
+    .with_tables(tables)
     .with_state_name("stateStoreSave")
     .with_changelog(changelog);
     Ok(match mode {
@@ -107,25 +117,53 @@ fn output(keys: &Fields, calls: &Calls) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// Complete mode keeps every group for ever.
-fn table(aggregation: &Aggregation, keys: &Fields, calls: &Calls) -> TableSpec {
+/// The table of groups, then those of distinct values. Complete mode keeps every group for ever.
+fn tables(aggregation: &Aggregation, keys: &Fields, calls: &Calls) -> Vec<TableSpec> {
     let kind = match aggregation.time {
         Some(time) if aggregation.mode != OutputMode::Complete => TableKind::Timed {
             bucket: time.bucket(),
         },
         _ => TableKind::Keyed,
     };
-    TableSpec {
+    let groups = TableSpec {
         name: "groups".to_owned(),
         kind,
         version: 1,
         key: fields_text(keys),
         value: fields_text(&calls.state),
-    }
+    };
+    let pairs = distinct::specs(calls).into_iter();
+    std::iter::once(groups)
+        .chain(pairs.map(|spec| spec.table(keys, kind)))
+        .collect()
 }
 
 fn detail(keys: &Fields, calls: &Calls) -> String {
     let keys: Vec<&str> = keys.iter().map(|key| key.name().as_str()).collect();
     let calls: Vec<&str> = calls.list.iter().map(|call| call.id.as_str()).collect();
     format!("by ({}): {}", keys.join(", "), calls.join(", "))
+}
+
+/// The rows whose group is still open; the others are counted as late.
+fn in_time(
+    time: Option<TimeKey>,
+    keys: usize,
+    batch: &RecordBatch,
+    context: &OperatorContext,
+    out: &mut Outbox,
+) -> Result<RecordBatch> {
+    let Some(time) = time.filter(|_| context.late_watermark_ms != i64::MIN) else {
+        return Ok(batch.clone());
+    };
+    let times = time.times(&batch.columns()[..keys])?;
+    let Some(late) = time.late(&times, context) else {
+        return Ok(batch.clone());
+    };
+    context.metrics.add_late(late.true_count());
+    if context.late_output {
+        let late = arrow::compute::filter_record_batch(batch, &late)?;
+        out.emit_late(Rows::inserts(late));
+    }
+    let keep = arrow::compute::not(&late)?;
+    Ok(arrow::compute::filter_record_batch(batch, &keep)?)
 }

@@ -12,9 +12,11 @@ use weir_runtime::{
 use weir_state::{OperatorState, Table};
 
 use super::calls::{Accumulators, Calls};
+use super::distinct::{self, DistinctSet};
 use super::emit::{CHUNK, Collector, Emitter};
+use super::migrate::migrate;
 use super::time::{TimeKey, bound};
-use super::{AggregateInput, Aggregation};
+use super::{AggregateInput, Aggregation, in_time};
 use crate::row_codec::EncodedRows;
 
 /// One subtask of an aggregation.
@@ -27,6 +29,8 @@ pub(super) struct Aggregator {
     width: usize,
     calls: Arc<Calls>,
     emitter: Emitter,
+    distinct: Vec<DistinctSet>,
+    allow_new: bool,
     state: Option<OperatorState>,
     accumulators: Accumulators,
     /// Rows of the epoch, where their order counts.
@@ -53,6 +57,7 @@ impl Aggregator {
         let keys: Fields = aggregation.keys.iter().cloned().collect();
         let width = keys.len();
         let emitter = Emitter::new(keys, Arc::clone(&calls), output)?;
+        let distinct = distinct::specs(&calls).into_iter().map(DistinctSet::new);
         let timed = aggregation.mode != OutputMode::Complete;
         Ok(Self {
             mode: aggregation.mode,
@@ -60,6 +65,8 @@ impl Aggregator {
             emit_before: aggregation.emit_before,
             time: aggregation.time.filter(|_| timed),
             width,
+            distinct: distinct.collect::<Result<_>>()?,
+            allow_new: aggregation.allow_new_aggregates,
             accumulators: Accumulators::new(&calls)?,
             encoded: emitter.keys.buffer(),
             emitter,
@@ -85,12 +92,22 @@ impl Aggregator {
         Ok(())
     }
 
-    /// Adds a batch to its groups.
-    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+    /// Finds the slots of a batch and of its distinct values; gives the number of groups touched so far.
+    fn place(&mut self, batch: &RecordBatch) -> Result<usize> {
         let keys = &batch.columns()[..self.width];
         let times = self.time.map(|time| time.times(keys)).transpose()?;
         self.touch(keys, times.as_deref(), batch.num_rows())?;
-        let total = table(&mut self.state)?.touched();
+        let (groups, others) = tables(&mut self.state)?;
+        for (set, table) in self.distinct.iter_mut().zip(others) {
+            let times = times.as_deref();
+            set.touch(table, &self.calls, batch, &self.encoded, times, &self.slots)?;
+        }
+        Ok(groups.touched())
+    }
+
+    /// Adds a batch to its groups.
+    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        let total = self.place(batch)?;
         match self.input {
             AggregateInput::Rows => {
                 self.accumulators
@@ -102,23 +119,6 @@ impl Aggregator {
                     .merge(&self.calls, states, &self.slots, total)
             }
         }
-    }
-
-    /// The rows whose group is still open.
-    fn in_time(&self, batch: &RecordBatch, context: &OperatorContext) -> Result<RecordBatch> {
-        let (Some(time), AggregateInput::Rows) = (self.time, self.input) else {
-            return Ok(batch.clone());
-        };
-        if context.late_watermark_ms == i64::MIN {
-            return Ok(batch.clone());
-        }
-        let times = time.times(&batch.columns()[..self.width])?;
-        let Some(late) = time.late(&times, context) else {
-            return Ok(batch.clone());
-        };
-        context.metrics.add_late(late.true_count());
-        let keep = arrow::compute::not(&late)?;
-        Ok(arrow::compute::filter_record_batch(batch, &keep)?)
     }
 
     /// Adds the states that the touched groups have in the table to what the accumulators hold.
@@ -154,10 +154,7 @@ impl Aggregator {
         waiting.sort_by_key(|(origin, _)| *origin);
         let mut touched = Vec::with_capacity(waiting.len());
         for (_, batch) in &waiting {
-            let keys = &batch.columns()[..self.width];
-            let times = self.time.map(|time| time.times(keys)).transpose()?;
-            self.touch(keys, times.as_deref(), batch.num_rows())?;
-            let total = table(&mut self.state)?.touched();
+            let total = self.place(batch)?;
             self.accumulators
                 .update(&self.calls, false, batch, &self.slots, total)?;
             touched.push(self.slots.clone());
@@ -206,10 +203,13 @@ impl Aggregator {
         } else {
             self.merge_old()?
         };
-        let table = table(&mut self.state)?;
+        let (table, others) = tables(&mut self.state)?;
         let total = table.touched();
         if total == 0 {
             return Ok((old, Vec::new()));
+        }
+        for (set, pairs) in self.distinct.iter_mut().zip(others) {
+            set.finish(pairs, &self.calls, &mut self.accumulators, total)?;
         }
         let new = self.accumulators.take(&self.calls, total)?;
         let mut from = 0;
@@ -294,7 +294,11 @@ impl Aggregator {
         if self.time.is_none() || context.watermark_ms == i64::MIN {
             return Ok(());
         }
-        let (table, bound) = (table(&mut self.state)?, bound(context.watermark_ms));
+        let (table, others) = tables(&mut self.state)?;
+        let bound = bound(context.watermark_ms);
+        for pairs in others {
+            pairs.expire_silently(bound)?;
+        }
         if self.mode != OutputMode::Append {
             table.expire_silently(bound)?;
             return Ok(());
@@ -318,10 +322,15 @@ impl Aggregator {
 }
 
 fn table(state: &mut Option<OperatorState>) -> Result<&mut Table> {
-    let state = state
-        .as_mut()
-        .ok_or_else(|| WeirError::internal("an aggregation got rows before its state"))?;
-    Ok(state.table(0))
+    Ok(tables(state)?.0)
+}
+
+/// The table of groups, and those of distinct values.
+fn tables(state: &mut Option<OperatorState>) -> Result<(&mut Table, &mut [Table])> {
+    let tables = state.as_mut().map(OperatorState::tables_mut);
+    tables
+        .and_then(<[Table]>::split_first_mut)
+        .ok_or_else(|| WeirError::internal("an aggregation got rows before its state"))
 }
 
 fn slice(columns: &[ArrayRef], from: usize, length: usize) -> Vec<ArrayRef> {
@@ -337,9 +346,10 @@ impl Operator for Aggregator {
         _input: usize,
         rows: Rows,
         context: &OperatorContext,
-        _out: &mut Outbox,
+        out: &mut Outbox,
     ) -> Result<()> {
-        let batch = self.in_time(rows.batch(), context)?;
+        let judged = self.time.filter(|_| self.input == AggregateInput::Rows);
+        let batch = in_time(judged, self.width, rows.batch(), context, out)?;
         if batch.num_rows() == 0 {
             return Ok(());
         }
@@ -360,7 +370,8 @@ impl Operator for Aggregator {
         self.evict(context, out)
     }
 
-    fn open(&mut self, state: OperatorState, _context: &OperatorContext) -> Result<()> {
+    fn open(&mut self, mut state: OperatorState, _context: &OperatorContext) -> Result<()> {
+        migrate(&mut state, &self.calls, &self.emitter, self.allow_new)?;
         self.state = Some(state);
         Ok(())
     }

@@ -19,6 +19,8 @@ use weir_state::OperatorState;
 
 use super::*;
 
+mod stages;
+
 /// (time in seconds, key, value)
 type Row = (Option<i64>, Option<&'static str>, Option<i64>);
 
@@ -55,6 +57,7 @@ fn call(id: &str, udaf: Arc<AggregateUDF>, argument: Arc<dyn PhysicalExpr>) -> A
         function: Arc::new(function),
         filter: None,
         ordered: false,
+        distinct: None,
     }
 }
 
@@ -70,6 +73,7 @@ fn by_time(mode: OutputMode) -> Aggregation {
         input: AggregateInput::Rows,
         mode,
         emit_before: false,
+        allow_new_aggregates: false,
         errors: crate::expression::data_error,
     }
 }
@@ -84,12 +88,10 @@ type Emitted = Vec<(Option<RowKind>, Row, Option<i64>)>;
 
 impl Run {
     fn new(aggregation: Aggregation) -> Self {
-        let spec = aggregate(aggregation.clone()).unwrap();
+        let spec = aggregate(aggregation).unwrap();
         let context = crate::expression::testing::context();
         let mut operator = spec.create(&context).unwrap();
-        let calls = Calls::new(aggregation.calls.clone(), aggregation.errors).unwrap();
-        let keys = aggregation.keys.iter().cloned().collect();
-        let state = OperatorState::in_memory(&[table(&aggregation, &keys, &calls)]);
+        let state = OperatorState::in_memory(spec.tables());
         operator.open(state, &context).unwrap();
         Self { operator, context }
     }

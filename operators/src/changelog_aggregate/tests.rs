@@ -39,6 +39,7 @@ fn call(id: &str, function: Arc<AggregateUDF>) -> AggregateCall {
         function: Arc::new(function),
         filter: None,
         ordered: false,
+        distinct: None,
     }
 }
 
@@ -50,6 +51,7 @@ fn aggregation(keys: usize, calls: Vec<AggregateCall>) -> Aggregation {
         input: AggregateInput::Rows,
         mode: OutputMode::Update,
         emit_before: true,
+        allow_new_aggregates: false,
         errors: data_error,
     }
 }
@@ -231,6 +233,7 @@ fn one_group_of_all_rows_exists_from_the_start_and_never_goes() {
 fn without_old_rows_only_new_ones_are_told() {
     let mut run = Run::of(Aggregation {
         emit_before: false,
+        allow_new_aggregates: false,
         ..aggregation(1, totals())
     });
     run.epoch(&[(ADD, "a", Some(5))]);

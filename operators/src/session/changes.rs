@@ -22,7 +22,7 @@ pub(super) struct Settled {
     pub(super) old: Vec<ArrayRef>,
 }
 
-/// Emits the new sessions and, if `before` is set, what they replace.
+/// Emits the new sessions and takes back those they replace; the old value of one whose range stays only if `before` is set.
 ///
 /// # Errors
 /// Of the functions.
@@ -42,9 +42,12 @@ pub(super) fn emit(
         let first = olds;
         let replaced = replaced(&settled.absorbed, chunk, &mut olds);
         let same = same_ranges(settled, chunk, &replaced);
+        let wanted = replaced
+            .iter()
+            .zip(&same)
+            .any(|(replaced, same)| !replaced.is_empty() && (before || !same));
         let old = match olds - first {
-            0 => None,
-            _ if !before => None,
+            _ if !wanted => None,
             count => {
                 let values = sliced(&settled.old, first, count);
                 let owners = chunk.iter().zip(&replaced);
@@ -54,7 +57,15 @@ pub(super) fn emit(
                 Some(emitter.batch(keys, &values, count)?)
             }
         };
-        out.emit(changes(new, old, first, &replaced, &same)?);
+        let told: Vec<Range<usize>> = replaced
+            .iter()
+            .zip(&same)
+            .map(|(replaced, same)| match *same && !before {
+                true => replaced.end..replaced.end,
+                false => replaced.clone(),
+            })
+            .collect();
+        out.emit(changes(new, old, first, &told, &same)?);
     }
     Ok(())
 }
@@ -101,25 +112,23 @@ fn same_ranges(settled: &Settled, new: &[(usize, u32)], replaced: &[Range<usize>
     new.iter().zip(replaced).map(same).collect()
 }
 
-/// New sessions and, if given, the old ones in front of them. `first` is the number of the first old row.
+/// New sessions with the old ones in front of them that are told. `first` is the number of the first old row.
 fn changes(
     new: RecordBatch,
     old: Option<RecordBatch>,
     first: usize,
-    replaced: &[Range<usize>],
+    told: &[Range<usize>],
     same: &[bool],
 ) -> Result<Rows> {
     let (mut rows, mut kinds) = (Vec::new(), Vec::new());
-    for (row, (replaced, same)) in replaced.iter().zip(same).enumerate() {
-        if old.is_some() {
-            let gone = if *same {
-                RowKind::UpdateBefore
-            } else {
-                RowKind::Delete
-            };
-            kinds.extend(replaced.clone().map(|_| gone as u8));
-            rows.extend(replaced.clone().map(|index| (1, index - first)));
-        }
+    for (row, (told, same)) in told.iter().zip(same).enumerate() {
+        let gone = if *same {
+            RowKind::UpdateBefore
+        } else {
+            RowKind::Delete
+        };
+        kinds.extend(told.clone().map(|_| gone as u8));
+        rows.extend(told.clone().map(|index| (1, index - first)));
         let kind = if *same {
             RowKind::UpdateAfter
         } else {

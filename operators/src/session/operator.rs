@@ -13,7 +13,6 @@ use super::emit::{Emitter, Leaving};
 use super::evict::evict;
 use super::fragments::Fragments;
 use super::merge::Union;
-use super::migrate::migrate;
 use super::replay::{Waiting, replay};
 use super::{Gap, SessionAggregation, list, states};
 use crate::aggregate::{Accumulators, Calls};
@@ -232,8 +231,7 @@ fn table(state: &mut Option<OperatorState>) -> Result<&mut Table> {
 }
 
 impl Operator for Sessionizer {
-    fn open(&mut self, mut state: OperatorState, _context: &OperatorContext) -> Result<()> {
-        migrate(&mut state, &self.emitter, &self.calls)?;
+    fn open(&mut self, state: OperatorState, _context: &OperatorContext) -> Result<()> {
         self.state = Some(state);
         Ok(())
     }

@@ -54,6 +54,7 @@ fn call(function: Arc<AggregateUDF>, ordered: bool) -> AggregateCall {
         function: Arc::new(built),
         filter: None,
         ordered,
+        distinct: None,
     }
 }
 
@@ -225,11 +226,15 @@ fn complete_mode_keeps_all_sessions_and_knows_no_late_rows() {
 }
 
 #[test]
-fn update_mode_emits_changed_sessions_with_their_new_range() {
+fn update_mode_emits_changed_sessions_and_deletes_those_of_another_range() {
     let mut driven = Driven::new(OutputMode::Update, false, false);
     driven.plain(None, vec![row(0, 1), row(20, 2)]);
     let changed = driven.epoch(None, &[(0, vec![row(3, 4)])]);
-    assert_eq!(changed, [(RowKind::Insert, (1, 0, 8, vec![2, 5]))]);
+    let expected = [
+        (RowKind::Delete, (1, 0, 5, vec![1, 1])),
+        (RowKind::Insert, (1, 0, 8, vec![2, 5])),
+    ];
+    assert_eq!(changed, expected);
     let inside = driven.epoch(None, &[(0, vec![row(2, 8)])]);
     assert_eq!(inside, [(RowKind::UpdateAfter, (1, 0, 8, vec![3, 13]))]);
     assert_eq!(driven.epoch(Some(25), &[]), []);
@@ -375,7 +380,9 @@ proptest! {
                 watermark = Some(watermark.unwrap_or(0) + moves);
             }
             let emitted = driven.epoch(watermark, &arrival(&splits, size, turned));
-            let mut emitted: Vec<Session> = emitted.into_iter().map(|(_, s)| s).collect();
+            let current = |(kind, _): &(RowKind, Session)| *kind != RowKind::Delete;
+            let emitted = emitted.into_iter().filter(current);
+            let mut emitted: Vec<Session> = emitted.map(|(_, session)| session).collect();
             emitted.sort();
             let complete = mode == OutputMode::Complete;
             model.epoch(complete, &splits.concat());

@@ -62,6 +62,33 @@ pub(crate) fn depends_on_order(name: &str) -> bool {
     ORDERED.contains(&name)
 }
 
+/// What equal arguments mean to an aggregate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Duplicates {
+    /// The result is the same with and without them.
+    Indifferent,
+    /// Each counts.
+    Counted,
+    /// A library's aggregate whose accumulators cannot be fed with distinct values alone.
+    Unknown,
+}
+
+/// What DISTINCT means for an aggregate.
+pub(crate) fn duplicates(name: &str) -> Duplicates {
+    match name {
+        "min" | "max" | "bool_and" | "bool_or" | "bit_and" | "bit_or" | "collect_set"
+        | "first_value" | "any_value" | "approx_distinct" | "max_by" | "min_by" => {
+            Duplicates::Indifferent
+        }
+        "count" | "sum" | "try_sum" | "avg" | "try_avg" | "collect_list" | "array_agg"
+        | "string_agg" | "var_pop" | "var_samp" | "stddev_pop" | "stddev_samp" | "stddev"
+        | "skewness" | "kurtosis" | "percentile" | "median" | "percentile_approx" | "mode" => {
+            Duplicates::Counted
+        }
+        _ => Duplicates::Unknown,
+    }
+}
+
 fn functions(state: &SessionState) -> Result<Vec<AggregateUDF>> {
     let inner = state.udaf("sum")?;
     let mut all = vec![

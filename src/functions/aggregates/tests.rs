@@ -344,7 +344,7 @@ fn mode_of_equally_frequent_values_is_the_smallest() {
 
 #[test]
 fn groups_without_values_are_null_or_empty() {
-    let none: ArrayRef = Arc::new(Int64Array::from(vec![None::<i64>]));
+    let none: ArrayRef = Arc::new(Float64Array::from(vec![None::<f64>]));
     for name in [
         "sum",
         "avg",

@@ -6,7 +6,7 @@ use weir_runtime::OutputMode;
 
 use super::{MODE, OPERATION, Problems, aggregations, subtree};
 use crate::functions::windows::WindowSpec;
-use crate::plan::event_time::{carries, marks};
+use crate::plan::event_time::{carries, in_all_sets, keys, marks};
 use crate::plan::leaf::is_streaming;
 use crate::plan::nodes::{DeduplicateNode, WatermarkNode};
 use crate::plan::session::has_session;
@@ -37,19 +37,17 @@ pub(super) fn check(plan: &LogicalPlan, mode: OutputMode, problems: &mut Problem
 
 fn groups_by_event_time(node: &LogicalPlan) -> bool {
     match node {
-        LogicalPlan::Aggregate(aggregate) => aggregate
-            .group_expr
-            .iter()
-            .any(|expr| carries(expr, &aggregate.input)),
+        LogicalPlan::Aggregate(aggregate) => keys(aggregate)
+            .into_iter()
+            .any(|key| in_all_sets(key, aggregate) && carries(key, &aggregate.input)),
         other => marks(other).contains(&true),
     }
 }
 
 /// Rules of one aggregation, whatever the output mode.
 fn aggregate(node: &Aggregate, problems: &mut Problems) {
-    let marked = node
-        .group_expr
-        .iter()
+    let marked = keys(node)
+        .into_iter()
         .filter(|expr| carries(expr, &node.input))
         .count();
     if marked > 1 {

@@ -1,7 +1,7 @@
 //! What Spark allows on streams and this version does not run: refused by name, so that nobody gets wrong rows.
 
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
+use datafusion::logical_expr::LogicalPlan;
 
 use super::Problems;
 use crate::plan::leaf::is_streaming;
@@ -14,10 +14,6 @@ pub(super) fn check(node: &LogicalPlan, problems: &mut Problems) {
         return;
     }
     let what = match node {
-        LogicalPlan::Aggregate(aggregate) => match aggregation(aggregate) {
-            Some(what) => what,
-            None => return,
-        },
         LogicalPlan::Join(join) if is_streaming(&join.left) && is_streaming(&join.right) => {
             "a join of two streams"
         }
@@ -25,15 +21,6 @@ pub(super) fn check(node: &LogicalPlan, problems: &mut Problems) {
         other => return subquery(other, problems),
     };
     problems.add(NOT_YET, format!("{what} is not supported on streams yet"));
-}
-
-/// What of an aggregation does not run.
-fn aggregation(node: &Aggregate) -> Option<&'static str> {
-    let grouping_set = |expr: &Expr| matches!(expr, Expr::GroupingSet(_));
-    if node.group_expr.iter().any(grouping_set) {
-        return Some("grouping by several sets of keys");
-    }
-    None
 }
 
 fn subquery(node: &LogicalPlan, problems: &mut Problems) {

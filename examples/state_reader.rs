@@ -1,0 +1,60 @@
+//! The state of a query as a table: any committed epoch of a checkpoint, while the query runs or after.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringArray};
+use weir::connectors::memory::MemoryStream;
+use weir::prelude::*;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let session = Session::new()?;
+    let checkpoint = "memory://state-reader";
+    let stream = MemoryStream::new(weir::types::parse_schema("word STRING")?);
+    session
+        .read_stream()
+        .source(stream.source())?
+        .create_or_replace_temp_view("words")?;
+    let query = session
+        .sql("SELECT word, count(*) AS n FROM words GROUP BY word")
+        .await?
+        .write_stream()
+        .output_mode("update")
+        .format("noop")
+        .checkpoint(checkpoint)
+        .start()
+        .await?;
+    for words in [&["a", "stream", "is"][..], &["a", "table"]] {
+        let column: ArrayRef = Arc::new(StringArray::from_iter_values(words));
+        stream.add_columns(vec![column])?;
+        query.process_all_available().await?;
+    }
+
+    println!("what is there:");
+    let tables = session
+        .read()
+        .format("state-metadata")
+        .load(checkpoint)
+        .await?;
+    tables
+        .select_expr(&["operatorName", "stateStoreName", "minBatchId", "maxBatchId"])?
+        .show()
+        .await?;
+    for (epoch, groups) in [(0, 3), (1, 4)] {
+        println!("after epoch {epoch}:");
+        let state = session
+            .read()
+            .format("statestore")
+            .option("batchId", epoch)
+            .option("operatorUid", "aggregate-0")
+            .load(checkpoint)
+            .await?;
+        state
+            .select_expr(&["key.word AS word", "value"])?
+            .show()
+            .await?;
+        assert_eq!(state.count().await?, groups);
+    }
+    query.stop().await;
+    Ok(())
+}
