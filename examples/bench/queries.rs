@@ -4,7 +4,8 @@ use std::path::Path;
 
 use weir::prelude::*;
 
-const BIDS: &str = "bid_id BIGINT, auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, date_time TIMESTAMP, extra STRING";
+/// Columns of a bid.
+pub(crate) const BIDS: &str = "bid_id BIGINT, auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, date_time TIMESTAMP, extra STRING";
 
 /// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

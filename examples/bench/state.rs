@@ -24,7 +24,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
             "update",
             "SELECT v, count(*) AS n FROM rows GROUP BY v",
         ),
-        ("distinct", "append", "SELECT DISTINCT v FROM rows"),
+        ("deduplicate", "append", "SELECT v FROM rows"),
     ] {
         let checkpoint = fresh(&arguments.work, "checkpoint")?;
         let session = Session::builder()
@@ -37,6 +37,10 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
             .source(stream.source())?
             .create_or_replace_temp_view("rows")?;
         let query = session.sql(query).await?;
+        let query = match mode {
+            "append" => query.drop_duplicates(&[])?,
+            _ => query,
+        };
         let query = query
             .write_stream()
             .output_mode(mode)

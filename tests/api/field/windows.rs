@@ -281,3 +281,17 @@ async fn p029_window_over_a_window_loses_nothing_as_late() {
         assert_eq!(late, 0);
     }
 }
+
+/// The time of a window is also a value of its rows: its smallest is not the window's start.
+#[tokio::test]
+async fn times_of_a_window_are_its_rows_times() {
+    let query = "SELECT window.start AS start, min(ts) AS first, max(ts) AS last FROM t GROUP BY window(ts, '10 seconds')";
+    let stage = Stage::new("ts TIMESTAMP", &[Do::Sql(query)], "update");
+    let file = [
+        r#"{"ts":"2026-03-02T10:00:03Z"}"#,
+        r#"{"ts":"2026-03-02T10:00:07Z"}"#,
+    ];
+    stage.run(&[&file], false).await;
+    let times = "2026-03-02T10:00:00Z|2026-03-02T10:00:03Z|2026-03-02T10:00:07Z";
+    assert_eq!(stage.rows(), [times]);
+}
