@@ -125,6 +125,10 @@ impl Partial {
         };
         columns.extend(self.accumulators.take(&self.calls, total)?);
         self.accumulators = Accumulators::new(&self.calls)?;
+        if let Some(groups) = &mut self.groups {
+            // What was emitted is still known by its hash until this.
+            groups.clear_shrink(CHUNK);
+        }
         self.found += total;
         let batch = batch_of(&self.output, columns, total)?;
         let mut from = 0;

@@ -274,6 +274,12 @@ impl<T: Summed> Totals<T> {
         Ok((array, seen))
     }
 
+    /// Each value as a total.
+    fn of_rows(&self, values: &ArrayRef) -> ArrayRef {
+        let values = values.as_primitive::<T>().clone();
+        Arc::new(values.with_data_type(self.data_type.clone()))
+    }
+
     /// Adds states: totals, and whether groups had values.
     fn merge(
         &mut self,
@@ -343,6 +349,9 @@ impl<T: Summed> GroupsAccumulator for Sums<T> {
         values: &[ArrayRef],
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
+        if filter.is_none() && !self.totals.lenient {
+            return Ok(vec![self.totals.of_rows(&values[0])]);
+        }
         let maker = totals::<T>(self.totals.data_type.clone(), self.totals.lenient);
         one_group_each(&maker, values, filter)
     }
@@ -554,6 +563,11 @@ impl<T: Summed> GroupsAccumulator for Averages<T> {
         values: &[ArrayRef],
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
+        if filter.is_none() {
+            let valid = |row| i64::from(values[0].is_valid(row));
+            let counts = Int64Array::from_iter_values((0..values[0].len()).map(valid));
+            return Ok(vec![self.totals.of_rows(&values[0]), Arc::new(counts)]);
+        }
         let maker = averages_of::<T>(
             self.totals.data_type.clone(),
             self.returns.clone(),
