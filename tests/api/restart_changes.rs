@@ -119,7 +119,7 @@ async fn refused(first: Run, second: Run, parts: &[&str]) {
         .await
         .expect_err("the change is refused");
     let text = error.to_string();
-    for part in parts.iter().chain(&["start with a new checkpoint"]) {
+    for part in parts.iter().chain(&["new checkpoint"]) {
         assert!(text.contains(part), "'{part}' is not in: {text}");
     }
 }
