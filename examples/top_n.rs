@@ -44,7 +44,7 @@ fn scores(rows: &[(&str, i64)]) -> Vec<ArrayRef> {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<()> {
     let session = Session::new()?;
     let stream = MemoryStream::new(weir::types::parse_schema("player STRING, points BIGINT")?);
     session

@@ -133,10 +133,9 @@ fn session(arguments: &Arguments) -> Result<Session> {
 
 async fn measure(arguments: &Arguments, bench: Bench) -> Result<()> {
     let rows = rows_of(&arguments.data)?;
-    let default = if bench == Bench::A {
-        "parquet"
-    } else {
-        "checksum"
+    let default = match bench {
+        Bench::A if !arguments.check => "parquet",
+        _ => "checksum",
     };
     let kind = arguments.sink.as_deref().unwrap_or(default);
     let (output, checkpoint) = (

@@ -14,8 +14,8 @@ use weir_operators::{
     AggregateCall, AggregateInput, Aggregation, Lateness, PartialAggregation, TimeKey,
     WindowAssign, aggregate, assign_windows, data_error, partial_aggregate,
 };
+use weir_runtime::OperatorState;
 use weir_runtime::{Operator, OperatorContext, OperatorSpec, Outbox, OutputMode, Rows};
-use weir_state::OperatorState;
 
 const ROWS: i64 = 1_000_000;
 const BATCH: i64 = 8192;

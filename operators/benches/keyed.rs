@@ -14,10 +14,10 @@ use datafusion::physical_expr::expressions::Column;
 use weir_operators::{
     AggregateCall, Dedup, Forget, Gap, SessionAggregation, data_error, dedup, sessions,
 };
+use weir_runtime::OperatorState;
 use weir_runtime::{
     Epoch, Operator, OperatorContext, OperatorSpec, Origin, Outbox, OutputMode, Rows,
 };
-use weir_state::OperatorState;
 
 const ROWS: i64 = 1_000_000;
 const BATCH: i64 = 8192;

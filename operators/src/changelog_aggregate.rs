@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use weir_runtime::{ChangelogMode, OperatorSpec, Result};
-use weir_state::{TableKind, TableSpec};
+use weir_runtime::{TableKind, TableSpec};
 
 use crate::aggregate::{AggregateCall, Aggregation, Calls, calls_text};
 use crate::row_codec::{columns_text, fields_text};

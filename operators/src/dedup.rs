@@ -13,7 +13,7 @@ use arrow::datatypes::{Fields, SchemaRef};
 use weir_runtime::{
     Operator, OperatorContext, OperatorSpec, Outbox, Result, RowKind, Rows, WeirError,
 };
-use weir_state::{OperatorState, TableKind, TableSpec};
+use weir_runtime::{OperatorState, TableKind, TableSpec};
 
 use crate::keys::Keys;
 use crate::row_codec::{columns_text, fields_text};
@@ -220,7 +220,7 @@ impl Deduplicate {
     }
 }
 
-fn table(state: &mut Option<OperatorState>) -> Result<&mut weir_state::Table> {
+fn table(state: &mut Option<OperatorState>) -> Result<&mut weir_runtime::Table> {
     state
         .as_mut()
         .map(|state| state.table(0))

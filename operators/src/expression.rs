@@ -125,8 +125,8 @@ pub(crate) fn batch_of(
 pub(crate) mod testing {
     //! Batches, contexts and calls for the tests of operators.
 
+    use weir_runtime::OperatorState;
     use weir_runtime::{Epoch, Operator, OperatorContext, OperatorSpec, Outbox, Rows};
-    use weir_state::OperatorState;
 
     use super::*;
 

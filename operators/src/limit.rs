@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, Field, Fields, UInt64Type};
 use weir_runtime::{
     Operator, OperatorContext, OperatorSpec, Origin, Outbox, Result, Rows, WeirError, key_group,
 };
-use weir_state::{OperatorState, Table, TableKind, TableSpec};
+use weir_runtime::{OperatorState, Table, TableKind, TableSpec};
 
 use crate::row_codec::{RowCodec, fields_text};
 

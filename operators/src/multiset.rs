@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields};
+use weir_runtime::Table;
 use weir_runtime::{Result, RowKind, WeirError};
-use weir_state::Table;
 
 use crate::row_codec::fields_text;
 
@@ -100,7 +100,7 @@ pub(crate) fn add(table: &mut Table, group: u32, key: &[u8], change: &Counted) -
 #[cfg(test)]
 mod tests {
     use arrow::array::{ArrayRef, Int64Array};
-    use weir_state::{OperatorState, TableKind, TableSpec};
+    use weir_runtime::{OperatorState, TableKind, TableSpec};
 
     use super::*;
     use crate::row_codec::RowCodec;

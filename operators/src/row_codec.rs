@@ -179,7 +179,7 @@ impl EncodedRows {
     }
 }
 
-/// Fields as the text of a [`TableSpec`](weir_state::TableSpec).
+/// Fields as the text of a [`TableSpec`](weir_runtime::TableSpec).
 pub fn fields_text(fields: &Fields) -> String {
     let list: Vec<FieldText> = fields
         .iter()

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use weir_runtime::{ChangelogMode, OperatorSpec, OutputMode, Result, WeirError};
-use weir_state::{TableKind, TableSpec};
+use weir_runtime::{TableKind, TableSpec};
 
 use crate::aggregate::{AggregateCall, Calls, calls_text};
 use crate::expression::ErrorMap;

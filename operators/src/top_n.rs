@@ -14,7 +14,7 @@ use weir_runtime::{
     ChangelogMode, Operator, OperatorContext, OperatorSpec, Origin, Outbox, Result, RowKind, Rows,
     WeirError, key_group, normal_key,
 };
-use weir_state::{OperatorState, Table, TableKind, TableSpec};
+use weir_runtime::{OperatorState, Table, TableKind, TableSpec};
 
 use crate::expression::batch_of;
 use crate::multiset::{self, Counted};

@@ -188,10 +188,12 @@ impl AssignWindows {
             context,
             dropped + self.late_older(times.values(), &found, bound),
         );
-        match dropped {
-            0 => emit(self.assign.column, rows, found, out),
-            _ => repeat(self.assign.column, &rows, kept, out),
+        if dropped == 0 {
+            return emit(self.assign.column, rows, found, out);
         }
+        let lost = (0u32..).zip(&found).filter(|(_, start)| late(start));
+        self.hand_over(&rows, lost.map(|(row, _)| row).collect(), context, out)?;
+        repeat(self.assign.column, &rows, kept, out)
     }
 
     /// How many windows older than the newest are late, over all rows; counted where only the newest is given.

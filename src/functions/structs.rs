@@ -79,13 +79,9 @@ fn make(
         .zip(types)
         .map(|(n, t)| Field::new(n, t, true))
         .collect();
-    let values = values.into_iter().map(Expr::unalias).collect();
-    Ok(Kernel::call(
-        "struct",
-        DataType::Struct(fields),
-        "",
-        make_struct,
-        values,
+    Ok(struct_of(
+        fields,
+        values.into_iter().map(Expr::unalias).collect(),
     ))
 }
 
@@ -203,5 +199,14 @@ fn get_fields(call: &Call<'_>) -> Result<ColumnarValue> {
 
 /// A struct of `fields` from typed values.
 pub(crate) fn struct_of(fields: Fields, values: Vec<Expr>) -> Expr {
-    Kernel::call("struct", DataType::Struct(fields), "", make_struct, values)
+    // The names tell apart structs of the same values.
+    let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+    let names = names.join(" ");
+    Kernel::call(
+        "struct",
+        DataType::Struct(fields),
+        names,
+        make_struct,
+        values,
+    )
 }

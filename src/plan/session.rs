@@ -20,7 +20,7 @@ impl Planner<'_> {
         let id = self.id("session");
         let (place, time, gap) = session(node)?;
         let keys = Keys::of(node)?;
-        let calls = calls(node)?;
+        let (calls, outcomes) = calls(node)?;
         let constant = windows::constant_gap(&gap);
         let others = keys
             .list
@@ -65,7 +65,7 @@ impl Planner<'_> {
         let stream = self
             .builder
             .operator(id.clone(), [prepared.partitioned(exchange)], spec);
-        self.output(&id, stream, node, &keys)
+        self.output(&id, stream, node, &keys, &outcomes)
     }
 }
 

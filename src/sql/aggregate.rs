@@ -37,6 +37,13 @@ pub(super) fn aggregate(f: &mut Function) -> Option<Expr> {
     if name == "regr_count" {
         return Some(hook("cast:BIGINT", [Expr::Function(f.clone())]));
     }
+    if name == "grouping" {
+        return Some(hook("cast:TINYINT", [Expr::Function(f.clone())]));
+    }
+    if name == "grouping_id" {
+        f.name = ObjectName::from(vec![Ident::new("grouping")]);
+        return Some(hook("cast:BIGINT", [Expr::Function(f.clone())]));
+    }
     let (_, target) = RENAMED.iter().find(|(spark, _)| *spark == name)?;
     f.name = ObjectName::from(vec![Ident::new(*target)]);
     let FunctionArguments::List(list) = &mut f.args else {

@@ -75,6 +75,12 @@ pub enum DdlError {
     },
 }
 
+impl From<DdlError> for weir_runtime::WeirError {
+    fn from(error: DdlError) -> Self {
+        weir_runtime::WeirError::plan(error.to_string()).with_source(error)
+    }
+}
+
 /// Reads a list of columns such as ``user_id STRING, ts TIMESTAMP NOT NULL, `odd name` ARRAY<INT>``.
 ///
 /// Keywords are case-insensitive, column names keep their case. A colon between name and type is

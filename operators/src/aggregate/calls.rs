@@ -49,6 +49,18 @@ impl AggregateCall {
         Ok(Box::new(GroupsAccumulatorAdapter::new(factory)))
     }
 
+    /// Whether what is kept is the result already: totals, counts, extremes.
+    fn result_is_state(&self) -> bool {
+        const SAME: &[&str] = &[
+            "count", "sum", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor",
+        ];
+        let result = self.function.field();
+        let state = self.function.state_fields();
+        SAME.contains(&self.function.fun().name())
+            && state
+                .is_ok_and(|state| state.len() == 1 && state[0].data_type() == result.data_type())
+    }
+
     /// The columns of the intermediate state, named after the id.
     fn state_fields(&self) -> Result<Vec<FieldRef>, DataFusionError> {
         let fields = self.function.state_fields()?;
@@ -134,10 +146,20 @@ impl Calls {
 
     /// Results of `groups` groups whose states these are.
     pub(crate) fn evaluate(&self, states: &[ArrayRef], groups: usize) -> Result<Vec<ArrayRef>> {
-        let mut accumulators = Accumulators::new(self)?;
         let all: Vec<usize> = (0..groups).collect();
-        accumulators.merge(self, states, &all, groups)?;
-        accumulators.evaluate(self)
+        let calls = self.list.iter().zip(&self.ranges);
+        let results = calls.map(|(call, range)| {
+            let states = &states[range.clone()];
+            if call.result_is_state() {
+                return Ok(Arc::clone(&states[0]));
+            }
+            let result = call.accumulator().and_then(|mut accumulator| {
+                accumulator.merge_batch(states, &all, groups)?;
+                accumulator.evaluate(EmitTo::All)
+            });
+            result.map_err(self.errors)
+        });
+        results.collect()
     }
 }
 

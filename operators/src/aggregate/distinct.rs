@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use weir_runtime::{Result, key_group};
-use weir_state::{Table, TableKind, TableSpec};
+use weir_runtime::{Table, TableKind, TableSpec};
 use xxhash_rust::xxh64::xxh64;
 
 use super::calls::{Accumulators, Calls};

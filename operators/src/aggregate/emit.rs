@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{Fields, SchemaRef};
+use weir_runtime::StateEntry;
 use weir_runtime::{Outbox, Result, Rows};
-use weir_state::StateEntry;
 
 use super::calls::Calls;
 use crate::expression::batch_of;

@@ -2,8 +2,8 @@
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Fields};
+use weir_runtime::OperatorState;
 use weir_runtime::{Result, WeirError};
-use weir_state::OperatorState;
 
 use super::calls::Calls;
 use super::emit::Emitter;
@@ -92,7 +92,7 @@ fn sources(stored: &Fields, calls: &Calls, allow_new: bool) -> Result<Vec<Option
         return Ok(calls.state.iter().map(source).collect());
     }
     let message = format!(
-        "the checkpoint was written with other aggregates ({}); keep them, begin a new checkpoint, or, if some were only added, set \
+        "the checkpoint was written with other aggregates ({}); keep them, start with a new checkpoint, or, if some were only added, set \
          weir.state.allowNewAggregates to true: they then count from now on",
         problems.join("; ")
     );

@@ -23,7 +23,7 @@ use arrow::datatypes::{FieldRef, Fields, Schema, SchemaRef};
 use weir_runtime::{
     ChangelogMode, OperatorContext, OperatorSpec, Outbox, OutputMode, Result, Rows, WeirError,
 };
-use weir_state::{TableKind, TableSpec};
+use weir_runtime::{TableKind, TableSpec};
 
 pub(crate) use calls::{Accumulators, Calls};
 pub use calls::{AggregateCall, Distinct};

@@ -9,7 +9,7 @@ use weir_runtime::{
     Operator, OperatorContext, Origin, Outbox, OutputMode, Result, RowKind, Rows, WeirError,
     key_group,
 };
-use weir_state::{OperatorState, Table};
+use weir_runtime::{OperatorState, Table};
 
 use super::calls::{Accumulators, Calls};
 use super::distinct::{self, DistinctSet};

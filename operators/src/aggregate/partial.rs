@@ -120,11 +120,20 @@ impl Partial {
             return Ok(());
         }
         let mut columns: Vec<ArrayRef> = match &mut self.groups {
-            Some(groups) => groups.emit(EmitTo::All).map_err(self.calls.errors)?,
+            Some(groups) => {
+                let keys = groups.emit(EmitTo::All).map_err(self.calls.errors)?;
+                // Emitting takes the keys only; what finds them again is to be cleared apart.
+                groups.clear_shrink(total);
+                keys
+            }
             None => Vec::new(),
         };
         columns.extend(self.accumulators.take(&self.calls, total)?);
         self.accumulators = Accumulators::new(&self.calls)?;
+        if let Some(groups) = &mut self.groups {
+            // What was emitted is still known by its hash until this.
+            groups.clear_shrink(CHUNK);
+        }
         self.found += total;
         let batch = batch_of(&self.output, columns, total)?;
         let mut from = 0;

@@ -14,8 +14,8 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateExprBuilder;
 use datafusion::physical_expr::expressions::{Column, lit};
 use proptest::prelude::*;
+use weir_runtime::OperatorState;
 use weir_runtime::{Epoch, Operator, OperatorContext, Outbox, RowKind, Rows};
-use weir_state::OperatorState;
 
 use super::*;
 

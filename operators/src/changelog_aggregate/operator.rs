@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use weir_runtime::{Operator, OperatorContext, Outbox, Result, Rows, WeirError, key_group};
-use weir_state::{OperatorState, Table};
+use weir_runtime::{OperatorState, Table};
 
 use super::results::{Change, Results};
 use super::row_set::{Feed, RowSet};

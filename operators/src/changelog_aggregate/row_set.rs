@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::datatypes::{Schema, SchemaRef};
+use weir_runtime::Table;
 use weir_runtime::{Result, Rows, WeirError, key_group};
-use weir_state::Table;
 
 use super::Shape;
 use crate::aggregate::Accumulators;

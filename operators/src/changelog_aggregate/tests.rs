@@ -11,8 +11,8 @@ use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::physical_expr::aggregate::AggregateExprBuilder;
 use datafusion::physical_expr::expressions::Column;
+use weir_runtime::OperatorState;
 use weir_runtime::{Operator, OperatorContext, Outbox, OutputMode, RowKind, Rows};
-use weir_state::OperatorState;
 
 use super::*;
 use crate::aggregate::AggregateInput;

@@ -5,8 +5,8 @@ use std::ops::Range;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt8Array, UInt32Array};
 use arrow::compute::interleave_record_batch;
 use arrow::datatypes::TimestampMicrosecondType;
+use weir_runtime::Table;
 use weir_runtime::{Outbox, Result, RowKind, Rows};
-use weir_state::Table;
 
 use super::emit::{CHUNK, Emitter};
 

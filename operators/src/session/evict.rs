@@ -1,7 +1,7 @@
 //! Sessions that the watermark completes leave the table; what else is in their entries goes back.
 
 use weir_runtime::Result;
-use weir_state::{StateEntry, Table};
+use weir_runtime::{StateEntry, Table};
 
 use super::emit::{Bytes, Leaving};
 use super::list;

@@ -1,7 +1,7 @@
 //! Which fragments and stored sessions are one session: the union of ranges that overlap or touch, key by key.
 
 use weir_runtime::Result;
-use weir_state::Table;
+use weir_runtime::Table;
 
 use super::fragments::Fragments;
 use super::list::{Stored, sessions};

@@ -6,7 +6,7 @@ use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{Int64Type, SchemaRef, TimestampMicrosecondType};
 use weir_runtime::{Operator, OperatorContext, Outbox, OutputMode, Result, Rows, WeirError};
-use weir_state::{OperatorState, Table};
+use weir_runtime::{OperatorState, Table};
 
 use super::changes::{self, Settled};
 use super::emit::{Emitter, Leaving};

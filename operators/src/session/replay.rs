@@ -5,8 +5,8 @@
 
 use arrow::array::RecordBatch;
 use arrow::compute::interleave_record_batch;
+use weir_runtime::Table;
 use weir_runtime::{Origin, Result};
-use weir_state::Table;
 
 use super::fragments::Fragments;
 use super::list::sessions;

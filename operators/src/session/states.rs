@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, TimestampMicrosecondArray};
 use arrow::datatypes::DataType;
+use weir_runtime::Table;
 use weir_runtime::{Result, WeirError};
-use weir_state::Table;
 
 use super::emit::Emitter;
 use super::list;

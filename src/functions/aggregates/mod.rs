@@ -2,7 +2,8 @@
 //!
 //! | file | functions |
 //! | --- | --- |
-//! | `sums.rs` | sum, try_sum, avg, try_avg |
+//! | `averages.rs` | avg, try_avg |
+//! | `sums.rs` | sum, try_sum |
 //! | `extremes.rs` | min, max, min_by, max_by |
 //! | `collect.rs` | collect_list, array_agg, collect_set, string_agg (listagg), first_value, last_value, any_value |
 //! | `moments.rs` | variances, standard deviations, skewness, kurtosis |
@@ -10,6 +11,7 @@
 //!
 //! Spark's other names are other words for these or for aggregates of the libraries; `sql::aggregate` translates them.
 
+mod averages;
 mod collect;
 mod extremes;
 mod moments;
@@ -27,11 +29,12 @@ use datafusion::common::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::AggregateUDF;
 
+use averages::Average;
 use collect::{Collect, End, Joined};
 use extremes::{Extreme, ExtremeBy};
 use moments::OfMoments;
 use percentile::{Approximate, Mode, Percentile};
-use sums::{Average, Sum};
+use sums::Sum;
 use udaf::SparkAggregate;
 
 /// Puts Spark's aggregates in the place of the libraries'.

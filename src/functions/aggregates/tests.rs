@@ -110,27 +110,26 @@ fn accumulator(call: &AggregateFunctionExpr) -> Box<dyn GroupsAccumulator> {
     call.create_groups_accumulator().unwrap()
 }
 
+fn arguments(call: &AggregateFunctionExpr, batch: &RecordBatch) -> Vec<ArrayRef> {
+    let rows = batch.num_rows();
+    let expressions = call.expressions();
+    let evaluated = expressions.iter().map(|a| a.evaluate(batch).unwrap());
+    evaluated.map(|v| v.into_array(rows).unwrap()).collect()
+}
+
+fn filter(from: usize, to: usize) -> BooleanArray {
+    (from..to).map(|row| Some(row % 5 > 0)).collect()
+}
+
 fn update(
     call: &AggregateFunctionExpr,
     into: &mut dyn GroupsAccumulator,
     batch: &RecordBatch,
     from: usize,
 ) {
-    let groups: Vec<usize> = (from..from + batch.num_rows()).map(|row| row % 4).collect();
-    let arguments: Vec<ArrayRef> = call
-        .expressions()
-        .iter()
-        .map(|a| {
-            a.evaluate(batch)
-                .unwrap()
-                .into_array(batch.num_rows())
-                .unwrap()
-        })
-        .collect();
-    let filter: BooleanArray = (from..from + batch.num_rows())
-        .map(|row| Some(row % 5 > 0))
-        .collect();
-    into.update_batch(&arguments, &groups, Some(&filter), 4)
+    let to = from + batch.num_rows();
+    let groups: Vec<usize> = (from..to).map(|row| row % 4).collect();
+    into.update_batch(&arguments(call, batch), &groups, Some(&filter(from, to)), 4)
         .unwrap();
 }
 
@@ -153,8 +152,8 @@ fn close(a: &ArrayRef, b: &ArrayRef) -> bool {
     }
 }
 
-/// Results with all rows at once, and with the state put away after 13 and 40 rows.
-fn both_ways(call: &AggregateFunctionExpr) -> (ArrayRef, ArrayRef) {
+/// Results with all rows at once, with the state put away after 13 and 40 rows, and from the states of single rows.
+fn all_ways(call: &AggregateFunctionExpr) -> [ArrayRef; 3] {
     let rows = rows();
     let mut once = accumulator(call);
     update(call, once.as_mut(), &rows, 0);
@@ -165,23 +164,44 @@ fn both_ways(call: &AggregateFunctionExpr) -> (ArrayRef, ArrayRef) {
             part.merge_batch(state, &[0, 1, 2, 3], 4).unwrap();
         }
         update(call, part.as_mut(), &rows.slice(from, to - from), from);
-        let state = part.state(EmitTo::All).unwrap();
-        let types: Vec<&DataType> = state.iter().map(|column| column.data_type()).collect();
-        let declared = call.state_fields().unwrap();
-        assert_eq!(
-            types,
-            declared.iter().map(|f| f.data_type()).collect::<Vec<_>>(),
-            "{}",
-            call.name()
-        );
-        kept = Some(state);
+        kept = Some(checked(call, part.state(EmitTo::All).unwrap()));
     }
     let mut last = accumulator(call);
     last.merge_batch(&kept.unwrap(), &[0, 1, 2, 3], 4).unwrap();
-    (
-        once.evaluate(EmitTo::All).unwrap(),
-        last.evaluate(EmitTo::All).unwrap(),
-    )
+    let mut singles = accumulator(call);
+    let groups: Vec<usize> = (0..rows.num_rows()).map(|row| row % 4).collect();
+    let converted = singles.convert_to_state(&arguments(call, &rows), Some(&filter(0, 60)));
+    let states = checked(call, converted.unwrap());
+    singles.merge_batch(&states, &groups, 4).unwrap();
+    [once, last, singles].map(|mut groups| groups.evaluate(EmitTo::All).unwrap())
+}
+
+/// States as they came, whose types are those declared.
+fn checked(call: &AggregateFunctionExpr, state: Vec<ArrayRef>) -> Vec<ArrayRef> {
+    let types: Vec<&DataType> = state.iter().map(|column| column.data_type()).collect();
+    let declared = call.state_fields().unwrap();
+    let declared: Vec<&DataType> = declared.iter().map(|field| field.data_type()).collect();
+    assert_eq!(types, declared, "{}", call.name());
+    state
+}
+
+#[test]
+fn rows_without_a_filter_become_states_as_they_are() {
+    for (name, column_name) in [("sum", "i"), ("sum", "m"), ("avg", "d"), ("avg", "m")] {
+        let (call, rows) = (call(name, &[column(column_name)], false), rows());
+        let groups: Vec<usize> = (0..rows.num_rows()).map(|row| row % 4).collect();
+        let values = arguments(&call, &rows);
+        let mut once = accumulator(&call);
+        once.update_batch(&values, &groups, None, 4).unwrap();
+        let mut singles = accumulator(&call);
+        let states = checked(&call, singles.convert_to_state(&values, None).unwrap());
+        singles.merge_batch(&states, &groups, 4).unwrap();
+        let (once, singles) = (
+            once.evaluate(EmitTo::All).unwrap(),
+            singles.evaluate(EmitTo::All).unwrap(),
+        );
+        assert!(close(&once, &singles), "{name}({column_name})");
+    }
 }
 
 fn column(name: &str) -> Arc<dyn PhysicalExpr> {
@@ -218,9 +238,9 @@ fn aggregates_give_the_same_in_one_pass_and_through_their_state() {
         for column_name in *columns {
             for ignore_nulls in [false, true] {
                 let call = call(name, &[column(column_name)], ignore_nulls);
-                let (once, kept) = both_ways(&call);
+                let [once, kept, singles] = all_ways(&call);
                 assert!(
-                    close(&once, &kept),
+                    close(&once, &kept) && close(&once, &singles),
                     "{name}({column_name}): {once:?} and {kept:?}"
                 );
             }
@@ -235,8 +255,11 @@ fn aggregates_give_the_same_in_one_pass_and_through_their_state() {
     ] {
         let first = if name == "string_agg" { "s" } else { "i" };
         let call = call(name, &[column(first), second], false);
-        let (once, kept) = both_ways(&call);
-        assert!(close(&once, &kept), "{name}: {once:?} and {kept:?}");
+        let [once, kept, singles] = all_ways(&call);
+        assert!(
+            close(&once, &kept) && close(&once, &singles),
+            "{name}: {once:?} and {kept:?}"
+        );
     }
 }
 

@@ -68,7 +68,9 @@ impl Columns {
 
 /// An aggregate function of the plan.
 pub(in crate::plan) struct Call {
-    pub(in crate::plan) id: String,
+    id: String,
+    /// The call without aliases and tables.
+    plain: Expr,
     function: AggregateFunction,
     /// Only distinct arguments count, and it makes a difference.
     distinct: bool,
@@ -95,17 +97,6 @@ pub(in crate::plan) enum Outcome {
     Grouping(Vec<Expr>),
 }
 
-impl Outcome {
-    pub(in crate::plan) fn of(expr: &Expr) -> Result<Self> {
-        match function(expr)? {
-            grouping if grouping.func.name() == GROUPING => {
-                Ok(Self::Grouping(grouping.params.args))
-            }
-            _ => Ok(Self::Call(call_id(expr)?)),
-        }
-    }
-}
-
 fn function(expr: &Expr) -> Result<AggregateFunction> {
     match expr.clone().unalias_nested().data {
         Expr::AggregateFunction(function) => Ok(function),
@@ -115,37 +106,54 @@ fn function(expr: &Expr) -> Result<AggregateFunction> {
     }
 }
 
-/// The different calls of an aggregation.
-pub(in crate::plan) fn calls(node: &Aggregate) -> Result<Vec<Call>> {
-    let mut calls: Vec<Call> = Vec::new();
+/// The different calls of an aggregation, and what becomes of each of its results.
+pub(in crate::plan) fn calls(node: &Aggregate) -> Result<(Vec<Call>, Vec<Outcome>)> {
+    let (mut calls, mut outcomes): (Vec<Call>, Vec<Outcome>) = (Vec::new(), Vec::new());
     for expr in &node.aggr_expr {
         let function = function(expr)?;
-        let id = call_id(expr)?;
-        if function.func.name() == GROUPING || calls.iter().any(|call| call.id == id) {
+        if function.func.name() == GROUPING {
+            outcomes.push(Outcome::Grouping(function.params.args));
             continue;
         }
-        let distinct = function.params.distinct;
-        let distinct = match (distinct, duplicates(function.func.name())) {
-            (false, _) | (true, Duplicates::Indifferent) => false,
-            (true, Duplicates::Counted) => true,
-            (true, Duplicates::Unknown) => {
-                return Err(WeirError::plan(format!(
-                    "{id}: DISTINCT is not supported for this aggregate on streams"
-                )));
+        let plain = plain(expr)?;
+        let known = calls.iter().find(|call| call.plain == plain);
+        let id = match known {
+            Some(call) => call.id.clone(),
+            None => {
+                let made = call(plain, function, &calls)?;
+                calls.push(made);
+                calls[calls.len() - 1].id.clone()
             }
         };
-        calls.push(Call {
-            id,
-            function,
-            distinct,
-        });
+        outcomes.push(Outcome::Call(id));
     }
-    Ok(calls)
+    Ok((calls, outcomes))
 }
 
-/// What a call is, whatever the plan calls it.
-fn call_id(expr: &Expr) -> Result<String> {
-    Ok(plain(expr)?.schema_name().to_string())
+fn call(plain: Expr, function: AggregateFunction, others: &[Call]) -> Result<Call> {
+    let name = plain.schema_name().to_string();
+    let taken = |id: &str| others.iter().any(|call| call.id == id);
+    // Calls that differ in what their text does not say, such as the type of a constant.
+    let copies = (2..).map(|copy| format!("{name} ({copy})"));
+    let id = std::iter::once(name.clone())
+        .chain(copies)
+        .find(|id| !taken(id));
+    let id = id.expect("invariant: the numbers do not end");
+    let distinct = match (function.params.distinct, duplicates(function.func.name())) {
+        (false, _) | (true, Duplicates::Indifferent) => false,
+        (true, Duplicates::Counted) => true,
+        (true, Duplicates::Unknown) => {
+            return Err(WeirError::plan(format!(
+                "{id}: DISTINCT is not supported for this aggregate on streams"
+            )));
+        }
+    };
+    Ok(Call {
+        id,
+        plain,
+        function,
+        distinct,
+    })
 }
 
 /// The expression without aliases and the tables its columns come from.
@@ -198,11 +206,11 @@ impl Planner<'_> {
         shift: Shift,
     ) -> Result<Vec<AggregateCall>> {
         let made = calls.iter().zip(positions);
-        made.map(|(call, positions)| self.call(call, positions, schema, shift))
+        made.map(|(call, positions)| self.aggregate_call(call, positions, schema, shift))
             .collect()
     }
 
-    fn call(
+    fn aggregate_call(
         &self,
         call: &Call,
         positions: &Positions,

@@ -37,7 +37,7 @@ impl Planner<'_> {
         let input = self.node(&node.input)?;
         let id = self.id("aggregate");
         let keys = Keys::of(node)?;
-        let calls = calls(node)?;
+        let (calls, outcomes) = calls(node)?;
         let mut columns = Columns::of_keys(&keys);
         let positions = positions(&calls, &mut columns);
         let prepared = self.prepare(&id, input, &columns, node.input.schema())?;
@@ -70,7 +70,7 @@ impl Planner<'_> {
             false => aggregate(aggregation)?,
         };
         let stream = self.exchanged(&id, stream, &keys, spec);
-        self.output(&id, stream, node, &keys)
+        self.output(&id, stream, node, &keys, &outcomes)
     }
 
     /// The columns of the aggregate.
@@ -204,6 +204,7 @@ impl Planner<'_> {
         stream: Stream,
         node: &Aggregate,
         keys: &Keys,
+        outcomes: &[Outcome],
     ) -> Result<Stream> {
         let given = self.builder.schema(stream);
         let schema = DFSchema::try_from(given).map_err(plan_error)?;
@@ -219,11 +220,11 @@ impl Planner<'_> {
             let wanted = node.schema.field(exprs.len()).data_type();
             exprs.push(grouping::id_as(column(GROUPING_ID), wanted));
         }
-        for expr in &node.aggr_expr {
-            exprs.push(match (Outcome::of(expr)?, &keys.sets) {
-                (Outcome::Call(id), _) => column(&id),
+        for outcome in outcomes {
+            exprs.push(match (outcome, &keys.sets) {
+                (Outcome::Call(id), _) => column(id),
                 (Outcome::Grouping(of), Some(_)) => {
-                    grouping::bits(column(GROUPING_ID), &keys.bits(&of)?)
+                    grouping::bits(column(GROUPING_ID), &keys.bits(of)?)
                 }
                 (Outcome::Grouping(_), None) => datafusion::logical_expr::lit(0i32),
             });

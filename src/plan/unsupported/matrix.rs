@@ -18,7 +18,7 @@ enum Shape {
     Sql(&'static str),
     /// By calls of frames.
     Frame(fn(&Session) -> Result<DataFrame>),
-    /// A query with a join, a subquery or grouping sets, which do not run yet: refused by name where Spark accepts.
+    /// A query with a join or a subquery, which do not run yet: refused by name where Spark accepts.
     Later(&'static str),
     /// There is no way to write it; the reason.
     Absent(&'static str),
@@ -68,8 +68,8 @@ const SHAPES: &[(&str, Shape)] = &[
     ("percentile (exact)", Sql("SELECT window, median(v) AS n FROM e GROUP BY window(ts, '5 seconds')")),
     ("percentile_approx", Sql("SELECT window, percentile_approx(v, 0.5) AS n FROM e GROUP BY window(ts, '5 seconds')")),
     ("agg FILTER(WHERE)", Sql("SELECT window, count(*) FILTER (WHERE v > 1) AS n FROM e GROUP BY window(ts, '5 seconds')")),
-    ("rollup", Later("SELECT k, count(*) AS n FROM events GROUP BY ROLLUP (k)")),
-    ("cube", Later("SELECT k, count(*) AS n FROM events GROUP BY CUBE (k)")),
+    ("rollup", Sql("SELECT k, count(*) AS n FROM events GROUP BY ROLLUP (k)")),
+    ("cube", Sql("SELECT k, count(*) AS n FROM events GROUP BY CUBE (k)")),
     ("pivot", Absent("SQL refuses PIVOT for streams and tables alike")),
     ("sort on raw", Sql("SELECT * FROM events ORDER BY v")),
     ("sort on agg", Sql("SELECT window, count(*) AS n FROM e GROUP BY window(ts, '5 seconds') ORDER BY n")),

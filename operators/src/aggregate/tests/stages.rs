@@ -124,6 +124,25 @@ fn partial_gives_up_grouping_where_every_row_is_a_group() {
 }
 
 #[test]
+fn partial_begins_anew_with_each_epoch() {
+    let spec = partial(&by_time(OutputMode::Update));
+    let context = context();
+    let mut operator = spec.create(&context).unwrap();
+    let mut out = Outbox::default();
+    for epoch in 0..3 {
+        let rows = [
+            (Some(1), Some("a"), Some(1)),
+            (Some(epoch), Some("b"), None),
+        ];
+        let rows = Rows::inserts(batch(&rows));
+        operator.process(0, rows, &context, &mut out).unwrap();
+        operator.on_epoch_end(&context, &mut out).unwrap();
+        let emitted = out.take();
+        assert_eq!(emitted.iter().map(Rows::num_rows).sum::<usize>(), 2);
+    }
+}
+
+#[test]
 fn partial_counts_late_rows_and_not_states() {
     let aggregation = by_time(OutputMode::Append);
     let row = (Some(5), Some("a"), Some(1));
