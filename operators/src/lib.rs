@@ -54,7 +54,7 @@ pub use limit::limit;
 pub use map::map_batches;
 pub use project::project;
 pub use row_codec::{EncodedRows, RowCodec, fields_from_text, fields_text};
-pub use session::{Gap, SessionAggregation, sessions};
+pub use session::{Gap, LIST_OF, SessionAggregation, sessions, stored_sessions};
 pub use sort::{SortKey, sort};
 pub use top_n::{TopN, top_n};
 pub use union::union;

@@ -32,6 +32,18 @@ use crate::expression::ErrorMap;
 use crate::row_codec::{columns_text, fields_text};
 use operator::Sessionizer;
 
+/// What stands in front of the fields in the text of a table whose values are lists of sessions.
+pub const LIST_OF: &str = "list of ";
+
+/// The sessions in a value of such a table: when each ends, in microseconds, and its row of the fields. For readers of a
+/// checkpoint.
+///
+/// # Errors
+/// Items are errors where the list is damaged.
+pub fn stored_sessions(value: &[u8]) -> impl Iterator<Item = Result<(i64, &[u8])>> {
+    list::sessions(value).map(|stored| stored.map(|stored| (stored.end, stored.row)))
+}
+
 /// How long after a row its session ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gap {
@@ -134,7 +146,10 @@ pub fn sessions(aggregation: SessionAggregation) -> Result<OperatorSpec> {
         },
         version: 1,
         key: fields_text(&keys),
-        value: format!("list of {}", fields_text(&aggregation.state_fields(&calls))),
+        value: format!(
+            "{LIST_OF}{}",
+            fields_text(&aggregation.state_fields(&calls))
+        ),
     };
     let names: Vec<&str> = keys.iter().map(|key| key.name().as_str()).collect();
     let call_text = calls_text(&calls.list);

@@ -190,6 +190,11 @@ pub trait Operator: Send {
         None
     }
 
+    /// Rows that the state holds, for progress, where an entry of the tables can stand for several; `None`: the entries are counted.
+    fn state_rows(&self) -> Option<u64> {
+        None
+    }
+
     /// Event times seen since the last call, for operators that define a watermark.
     fn take_event_times(&mut self) -> Option<EventTimeStats> {
         None

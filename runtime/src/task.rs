@@ -129,11 +129,13 @@ impl TaskEnv {
         link: &mut Link,
         epoch: Epoch,
     ) -> Result<(Option<(String, SnapshotRef)>, StateReport)> {
+        let rows = link.operator.state_rows();
         let Some(state) = link.operator.state() else {
             return Err(WeirError::internal("state tables were given away")
                 .at(&link.context.uid, link.context.subtask));
         };
-        let stats = state.stats();
+        let mut stats = state.stats();
+        stats.rows = rows.unwrap_or(stats.rows);
         self.failpoints.hit("state:commit")?;
         let since = self.clock.monotonic();
         let outcome = state.commit(epoch).await.map_err(WeirError::from);

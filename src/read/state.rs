@@ -8,7 +8,7 @@ use arrow::array::{
     TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DataType, Field, Fields};
-use weir_operators::RowCodec;
+use weir_operators::{LIST_OF, RowCodec, stored_sessions};
 use weir_runtime::{Epoch, Result, WeirError};
 use weir_state::{CheckpointLocation, CheckpointLog, StateReader, TableKind, TableSpec};
 
@@ -34,7 +34,7 @@ const REFUSED: &[&str] = &[
     "flattenCollectionTypes",
 ];
 
-/// One row per entry of a table of an operator's state: `key` and `value` as structs, `partition_id` the subtask that kept it, and
+/// One row per entry of a table of an operator's state (per session where an entry is a list of them): `key` and `value` as structs, `partition_id` the subtask that kept it, and
 /// `expires_at` where entries expire. Columns that are no rows of Weir's become one field `bytes`.
 pub(super) async fn entries(
     session: &Session,
@@ -49,8 +49,10 @@ pub(super) async fn entries(
     let mut batches = Vec::new();
     let mut failed = None;
     let mut visit = |subtask: u32, entry: weir_state::StateEntry<'_>| {
-        columns.push(subtask, entry);
-        if columns.partitions.len() == BATCH_ROWS {
+        if let Err(error) = columns.push(subtask, entry) {
+            failed = failed.take().or(Some(error));
+        }
+        if columns.partitions.len() >= BATCH_ROWS {
             match columns.take() {
                 Ok(batch) => batches.push(batch),
                 Err(error) => failed = failed.take().or(Some(error)),
@@ -194,6 +196,8 @@ struct Entries {
     key: Decode,
     value: Decode,
     expires: bool,
+    /// Values are lists of sessions.
+    lists: bool,
     keys: Vec<Vec<u8>>,
     values: Vec<Vec<u8>>,
     times: Vec<i64>,
@@ -204,7 +208,8 @@ impl Entries {
     fn new(table: &TableSpec) -> Self {
         Self {
             key: Decode::of(&table.key),
-            value: Decode::of(&table.value),
+            value: Decode::of(table.value.strip_prefix(LIST_OF).unwrap_or(&table.value)),
+            lists: table.value.starts_with(LIST_OF),
             expires: table.kind == TableKind::Expiring,
             keys: Vec::new(),
             values: Vec::new(),
@@ -213,10 +218,22 @@ impl Entries {
         }
     }
 
-    fn push(&mut self, subtask: u32, entry: weir_state::StateEntry<'_>) {
-        self.keys.push(entry.key.to_vec());
-        self.values.push(entry.value.to_vec());
-        self.times.push(entry.time);
+    fn push(&mut self, subtask: u32, entry: weir_state::StateEntry<'_>) -> Result<()> {
+        if !self.lists {
+            self.add(subtask, entry.key, entry.value, entry.time);
+            return Ok(());
+        }
+        for stored in stored_sessions(entry.value) {
+            let (end, row) = stored?;
+            self.add(subtask, entry.key, row, end);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, subtask: u32, key: &[u8], value: &[u8], time: i64) {
+        self.keys.push(key.to_vec());
+        self.values.push(value.to_vec());
+        self.times.push(time);
         self.partitions
             .push(i32::try_from(subtask).unwrap_or(i32::MAX));
     }

@@ -34,8 +34,8 @@ async fn apply(table: &Mutex<BTreeSet<String>>, changes: EpochChanges) -> Result
 }
 
 /// Rows (key, second) by epoch; the table at the end.
-async fn run(sql: &str, epochs: &[&[(&str, i64)]]) -> Vec<String> {
-    let (home, session) = (Home::new(), session());
+async fn run(home: &Home, sql: &str, epochs: &[&[(&str, i64)]]) -> Vec<String> {
+    let session = session();
     let schema = weir::types::parse_schema("k STRING, ts TIMESTAMP").unwrap();
     let stream = MemoryStream::new(schema);
     let reading = stream.clone();
@@ -84,8 +84,20 @@ async fn sessions_in_update_mode_take_back_what_they_merge() {
         &[("a", 4)],
         &[("b", 30), ("a", 13)],
     ];
-    let table = run(sql, epochs).await;
+    let home = Home::new();
+    let table = run(&home, sql, epochs).await;
     assert_eq!(table, ["0 18 a 4", "1 6 b 1", "30 35 b 1"]);
+    let state = session()
+        .read()
+        .format("statestore")
+        .load(&home.text("checkpoint"))
+        .await
+        .unwrap();
+    let starts = state
+        .select_expr(&["unix_seconds(value.start) AS s"])
+        .unwrap();
+    let starts = starts.collect().await.unwrap();
+    assert_eq!(crate::support::numbers(&starts, "s"), [0, 1, 30]);
 }
 
 #[tokio::test]
@@ -93,5 +105,5 @@ async fn sessions_without_a_key_are_those_of_the_whole_stream() {
     let sql = "SELECT unix_seconds(session_window.start) AS s, unix_seconds(session_window.end) AS e, count(*) AS n \
                FROM t GROUP BY session_window(ts, '5 seconds')";
     let epochs: &[&[(&str, i64)]] = &[&[("a", 0), ("b", 4)], &[("c", 20)], &[("d", 9)]];
-    assert_eq!(run(sql, epochs).await, ["0 14 3", "20 25 1"]);
+    assert_eq!(run(&Home::new(), sql, epochs).await, ["0 14 3", "20 25 1"]);
 }

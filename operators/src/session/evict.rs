@@ -6,7 +6,7 @@ use weir_runtime::{StateEntry, Table};
 use super::emit::{Bytes, Leaving};
 use super::list;
 
-/// Removes the sessions that end at or before `bound`, in microseconds, and hands them to `complete` if given.
+/// Removes the sessions that end at or before `bound`, in microseconds, and hands them to `complete` if given. Returns how many.
 ///
 /// # Errors
 /// Of the table; if a stored list is damaged.
@@ -14,12 +14,13 @@ pub(super) fn evict(
     table: &mut Table,
     bound: i64,
     mut complete: Option<&mut Leaving>,
-) -> Result<()> {
+) -> Result<u64> {
     let mut open = Open::default();
-    let mut damaged = Ok(());
+    let (mut removed, mut damaged) = (0, Ok(()));
     table.expire(bound, &mut |entry| {
-        if let Err(error) = split(&entry, bound, complete.as_deref_mut(), &mut open) {
-            damaged = Err(error);
+        match split(&entry, bound, complete.as_deref_mut(), &mut open) {
+            Ok(complete) => removed += complete,
+            Err(error) => damaged = Err(error),
         }
         Ok(())
     })?;
@@ -28,7 +29,7 @@ pub(super) fn evict(
         let slot = table.touch(*group, 0, open.keys.get(index));
         table.set_expiring(slot, open.lists.get(index), *expires);
     }
-    Ok(())
+    Ok(removed)
 }
 
 /// Entries of which sessions are still open, to be put back.
@@ -40,21 +41,24 @@ struct Open {
     lists: Bytes,
 }
 
-/// Parts the sessions of an entry into complete and open ones.
+/// Parts the sessions of an entry into complete and open ones; gives the number of complete ones.
 fn split(
     entry: &StateEntry<'_>,
     bound: i64,
     mut complete: Option<&mut Leaving>,
     open: &mut Open,
-) -> Result<()> {
-    let mut first = None;
+) -> Result<u64> {
+    let (mut first, mut removed) = (None, 0);
     let mut rest = Vec::new();
     for stored in list::sessions(entry.value) {
         let stored = stored?;
         if stored.end > bound {
             first.get_or_insert(stored.end);
             list::push(&mut rest, stored.row);
-        } else if let Some(complete) = &mut complete {
+            continue;
+        }
+        removed += 1;
+        if let Some(complete) = &mut complete {
             complete.push(entry.key, stored.row);
         }
     }
@@ -63,5 +67,5 @@ fn split(
         open.keys.push(entry.key);
         open.lists.push(&rest);
     }
-    Ok(())
+    Ok(removed)
 }

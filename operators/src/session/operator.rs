@@ -32,6 +32,8 @@ pub(super) struct Sessionizer {
     fragments: Fragments,
     /// Rows of the epoch, where their order counts.
     waiting: Vec<Waiting>,
+    /// Sessions in the table.
+    stored: u64,
 }
 
 /// Where in time the rows of a batch are; other rows were left out.
@@ -59,6 +61,7 @@ impl Sessionizer {
             state: None,
             fragments: Fragments::default(),
             waiting: Vec::new(),
+            stored: 0,
         })
     }
 
@@ -181,6 +184,7 @@ impl Sessionizer {
             ends: &ends,
         };
         let new = states::write(table, &self.emitter, &lists, &values, expiring)?;
+        self.stored = self.stored + new.len() as u64 - absorbed.len() as u64;
         Ok(Settled {
             new,
             values,
@@ -197,11 +201,8 @@ impl Sessionizer {
         let bound = context.watermark_ms.saturating_mul(1000);
         let mut complete = Leaving::default();
         let wanted = self.mode == OutputMode::Append;
-        evict(
-            table(&mut self.state)?,
-            bound,
-            wanted.then_some(&mut complete),
-        )?;
+        let table = table(&mut self.state)?;
+        self.stored -= evict(table, bound, wanted.then_some(&mut complete))?;
         complete.emit(&self.emitter, out)
     }
 
@@ -230,10 +231,31 @@ fn table(state: &mut Option<OperatorState>) -> Result<&mut Table> {
         .ok_or_else(|| WeirError::internal("session windows got rows before their state"))
 }
 
+/// Number of sessions in a table.
+fn count(table: &mut Table) -> Result<u64> {
+    let mut found = 0;
+    let mut damaged = Ok(());
+    table.scan(&mut |entry| {
+        for stored in list::sessions(entry.value) {
+            match stored {
+                Ok(_) => found += 1,
+                Err(error) => damaged = Err(error),
+            }
+        }
+        Ok(())
+    })?;
+    damaged.map(|()| found)
+}
+
 impl Operator for Sessionizer {
     fn open(&mut self, state: OperatorState, _context: &OperatorContext) -> Result<()> {
         self.state = Some(state);
+        self.stored = count(table(&mut self.state)?)?;
         Ok(())
+    }
+
+    fn state_rows(&self) -> Option<u64> {
+        Some(self.stored)
     }
 
     fn state(&mut self) -> Option<&mut OperatorState> {

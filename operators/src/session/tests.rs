@@ -155,6 +155,10 @@ impl Driven {
         emitted.into_iter().map(|(_, session)| session).collect()
     }
 
+    fn sessions(&self) -> u64 {
+        self.operator.state_rows().unwrap()
+    }
+
     fn entries(&mut self) -> u64 {
         self.operator.state().unwrap().stats().rows
     }
@@ -397,6 +401,8 @@ proptest! {
             };
             prop_assert_eq!(emitted, summed(expected, ordered));
             prop_assert_eq!(driven.entries(), model.open.len() as u64);
+            let open = model.open.values().map(Vec::len).sum::<usize>();
+            prop_assert_eq!(driven.sessions(), open as u64);
         }
     }
 }
