@@ -58,7 +58,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         let (mut from, step) = (0, (arguments.keys / KEYS_PER_EPOCH / 10).max(1));
         while from < arguments.keys {
             let to = (from + KEYS_PER_EPOCH).min(arguments.keys);
-            let told = (from / KEYS_PER_EPOCH) % step == 0 || to == arguments.keys;
+            let told = (from / KEYS_PER_EPOCH).is_multiple_of(step) || to == arguments.keys;
             driven
                 .epoch("new keys", (from..to).map(scattered), told)
                 .await?;

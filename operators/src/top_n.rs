@@ -24,6 +24,9 @@ use crate::sort::SortKey;
 #[cfg(test)]
 mod tests;
 
+/// The first rows of a partition before and after a change.
+type BeforeAfter = (Vec<Vec<u8>>, Vec<Vec<u8>>);
+
 /// Which rows are kept and how changes are told.
 #[derive(Debug, Clone)]
 pub struct TopN {
@@ -225,11 +228,7 @@ impl Runner {
     }
 
     /// Applies the changes of one partition and gives its first rows before and after.
-    fn apply(
-        &mut self,
-        partition: &[u8],
-        pending: Pending,
-    ) -> Result<(Vec<Vec<u8>>, Vec<Vec<u8>>)> {
+    fn apply(&mut self, partition: &[u8], pending: Pending) -> Result<BeforeAfter> {
         let (rows, retracts) = (self.shape.top_n.rows, self.shape.top_n.retracts);
         let group = key_group(partition);
         let table = self.table()?;

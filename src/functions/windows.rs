@@ -259,7 +259,8 @@ fn gaps(times: &ArrayRef, gaps: &ArrayRef) -> Result<ArrayRef> {
     let texts = arrow::compute::cast(gaps, &DataType::Utf8)?;
     let texts = texts.as_string::<i32>();
     let times = times.as_primitive::<TimestampMicrosecondType>();
-    let mut known: Option<(&str, Option<(i32, i32, i64)>)> = None;
+    type Parsed = Option<(i32, i32, i64)>;
+    let mut known: Option<(&str, Parsed)> = None;
     let found = times.iter().zip(texts).map(|(time, text)| {
         let (time, text) = (time?, text?);
         let interval = match known {
@@ -452,7 +453,7 @@ mod tests {
         let times = TimestampMicrosecondArray::from(vec![Some(0), Some(31 * day), None, Some(0)]);
         let texts = arrow::array::StringArray::from(vec!["1 month", "1 month", "1 day", "soon"]);
         let times: ArrayRef = Arc::new(times);
-        let found = gaps(&times, &(Arc::new(texts) as ArrayRef)).unwrap();
+        let found = gaps(&times, &(Arc::new(texts) as ArrayRef)).expect("gaps");
         let found: Vec<Option<i64>> = found
             .as_primitive::<arrow::datatypes::Int64Type>()
             .iter()

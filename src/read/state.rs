@@ -94,13 +94,13 @@ pub(super) async fn metadata(
 fn known(format: &str, options: &OptionTexts) -> Result<()> {
     for name in options.texts().keys() {
         let is = |known: &&str| known.eq_ignore_ascii_case(name);
-        if REFUSED.iter().any(|refused| is(&refused)) {
+        if REFUSED.iter().any(&is) {
             return Err(WeirError::config(format!(
                 "option '{name}' of format '{format}' is not supported, allowed: {}",
                 KNOWN.join(", ")
             )));
         }
-        if !KNOWN.iter().any(|known| is(&known)) {
+        if !KNOWN.iter().any(is) {
             let of = format!("the {format} reader");
             return Err(WeirError::unknown_option(&of, name, KNOWN));
         }

@@ -367,8 +367,10 @@ fn keys_that_are_windows_close_at_their_end() {
     assert_eq!(run.rows(), 2);
 }
 
+type Group = (Option<i64>, Option<&'static str>);
+
 /// The last row of each group, over all epochs.
-fn last(emitted: Emitted) -> BTreeMap<(Option<i64>, Option<&'static str>), (i64, Option<i64>)> {
+fn last(emitted: Emitted) -> BTreeMap<Group, (i64, Option<i64>)> {
     let entry = |(_, (time, key, count), sum): (_, Row, _)| ((time, key), (count.unwrap(), sum));
     emitted.into_iter().map(entry).collect()
 }

@@ -200,8 +200,8 @@ fn e10_missing_state_file_is_an_error_that_names_it() {
     run(path, &Ledger::default(), 20, 1, Arc::default()).expect("first");
     std::fs::remove_dir_all(checkpoint.join("state")).expect("removed");
     let error = run(path, &Ledger::default(), 40, 1, Arc::default())
-        .err()
-        .expect("refused");
+        .map(|_| ())
+        .expect_err("refused");
     assert_eq!(error.fault(), Fault::Checkpoint);
     assert!(error.to_string().contains("state/count/0/0."), "{error}");
 }
