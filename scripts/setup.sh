@@ -7,12 +7,15 @@ if ! command -v cargo >/dev/null; then
   exit 1
 fi
 
-# RocksDB is compiled from source: a C++ compiler, make, pkg-config and libclang for its bindings.
+# RocksDB and librdkafka are compiled from source: a C++ compiler, make, pkg-config, OpenSSL and libclang for bindings.
 missing=()
 command -v c++ >/dev/null || missing+=(g++)
 command -v make >/dev/null || missing+=(make)
 command -v pkg-config >/dev/null || missing+=(pkg-config)
-ls /usr/lib/*/libclang*.so* /usr/lib/llvm-*/lib/libclang*.so* >/dev/null 2>&1 || missing+=(libclang1-14 libclang-common-14-dev)
+# libclang-cpp.so, which other packages bring, does not serve.
+compgen -G '/usr/lib/*/libclang[.-][s0-9]*' >/dev/null || compgen -G '/usr/lib/llvm-*/lib/libclang[.-][s0-9]*' >/dev/null ||
+  missing+=(libclang1-14 libclang-common-14-dev)
+[[ -e /usr/include/openssl/ssl.h ]] || missing+=(libssl-dev)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
 command -v git >/dev/null || missing+=(git)
 if ((${#missing[@]})); then
