@@ -9,9 +9,16 @@ use weir::runtime::{FailPoints, Fault};
 
 use crate::queries::Kind;
 use crate::shop::Shop;
+use crate::state_size::STATE_MEMORY;
 
 const FILES: u64 = 5;
 const ROWS: u64 = 30;
+
+/// State goes to files at once and is copied into the checkpoint after every second epoch.
+const STATE_IN_FILES: &[(&str, &str)] = &[
+    (STATE_MEMORY, "64"),
+    ("spark.sql.streaming.stateStore.minDeltasForSnapshot", "2"),
+];
 
 /// A kind of query, and settings to run it under.
 #[derive(Clone, Copy)]
@@ -107,6 +114,20 @@ fn e2_sessions_are_exactly_once_for_a_crash_at_every_place() {
 #[test]
 fn e2_e3_upserted_totals_are_right_for_a_crash_at_every_place() {
     Run(Kind::Totals, &[]).crash_once();
+}
+
+#[test]
+fn e2_state_in_files_is_exactly_once_for_a_crash_at_every_place() {
+    for kind in Kind::STATEFUL {
+        Run(kind, STATE_IN_FILES).crash_once();
+    }
+}
+
+#[test]
+fn e2_state_in_files_is_exactly_once_for_a_crash_during_recovery() {
+    for kind in Kind::STATEFUL {
+        Run(kind, STATE_IN_FILES).crash_twice();
+    }
 }
 
 #[test]

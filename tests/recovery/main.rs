@@ -3,6 +3,7 @@
 
 mod crash_at_every_point;
 mod damage;
+mod disk_full;
 mod field_cases;
 mod kill_process;
 mod queries;

@@ -20,6 +20,9 @@ use crate::table::{Change, Table, TableSpec};
 
 /// Changes below this many bytes never lead to a full file or a base.
 const CHAIN_BYTES_MIN: u64 = 1 << 20;
+/// State above this many bytes is not written as a whole because of many small files: what changed goes into files, and a base
+/// of them into the checkpoint.
+const FULL_BYTES_MAX: u64 = 16 << 20;
 
 /// What only state has that survives.
 #[derive(Debug)]
@@ -107,7 +110,7 @@ impl Durable {
             (self.files, self.anchor, self.upload) = (None, None, None);
         }
         self.spill(tables)?;
-        if self.files.is_some() && self.is_long(self.files_bytes()) && self.pause == 0 {
+        if self.wants_base() && self.pause == 0 {
             self.start_base(tables, epoch)?;
         }
         Ok(self.chain.last.clone())
@@ -132,15 +135,23 @@ impl Durable {
 
     fn wants_full(&self, tables: &[Table]) -> bool {
         let is_first = self.chain.last.is_none() && self.chain.parents.is_empty();
-        is_first || self.is_long(tables.iter().map(|t| t.live_bytes() as u64).sum())
+        let whole = tables.iter().map(|t| t.live_bytes() as u64).sum();
+        is_first || self.outweighs(whole) || self.has_many_files() && whole <= FULL_BYTES_MAX
     }
 
-    /// True if writing everything, `whole` bytes, costs no more than what was written since it was done last, or if there are
-    /// too many files.
-    fn is_long(&self, whole: u64) -> bool {
+    /// After a full file there are no changes and nothing to be based anew.
+    fn wants_base(&self) -> bool {
+        self.has_many_files() || self.files.is_some() && self.outweighs(self.files_bytes())
+    }
+
+    /// True if writing everything, `whole` bytes, costs no more than what was written since it was done last.
+    fn outweighs(&self, whole: u64) -> bool {
         let bytes: u64 = self.chain.changes.iter().map(|(_, bytes)| bytes).sum();
         bytes > CHAIN_BYTES_MIN.max(whole)
-            || self.chain.changes.len() >= self.config.max_chain as usize
+    }
+
+    fn has_many_files(&self) -> bool {
+        self.chain.changes.len() >= self.config.max_chain as usize
     }
 
     pub(super) fn files_bytes(&self) -> u64 {

@@ -82,6 +82,42 @@ async fn a_changed_key_of_large_state_costs_a_small_file() {
     assert_eq!(state.stats().rows, 20_000);
 }
 
+/// The state fits in memory: there is nothing to spill, and still no epoch writes it as a whole again.
+#[tokio::test]
+async fn a_changed_key_of_large_state_in_memory_costs_a_small_file() {
+    let location = memory();
+    let specs = [keyed()];
+    let config = || {
+        let mut config = config(&location, 0, 1);
+        config.max_chain = 4;
+        config
+    };
+    let mut state = OperatorState::create(config(), &specs, 0..4096).expect("create");
+    let keys = 200_000_u64;
+    for key in 0..keys {
+        set(state.table(0), &key.to_be_bytes(), &value_of(key));
+    }
+    state.commit(Epoch(0)).await.expect("commit");
+    assert!(state.stats().written_bytes > 16 << 20);
+    assert!(state.stats().memory_bytes < config().memory_budget as u64);
+    let mut last = None;
+    for epoch in 1..50 {
+        set(state.table(0), &epoch_key(epoch), b"new");
+        last = state.commit(Epoch(epoch)).await.expect("commit");
+        assert!(state.stats().written_bytes < 600, "{:?}", state.stats());
+        state.settle().await;
+    }
+    assert!(state.stats().base.is_some_and(|base| base > Epoch(40)));
+    let last = [last.expect("a file")];
+    let mut restored = OperatorState::restore(config(), &specs, 0..4096, &last)
+        .await
+        .expect("restore");
+    let all = entries(restored.table(0));
+    assert_eq!(all.len() as u64, keys);
+    let new = all.iter().filter(|(_, value)| value == b"new").count();
+    assert_eq!(new, 49);
+}
+
 fn epoch_key(epoch: u64) -> [u8; 8] {
     (epoch * 397).to_be_bytes()
 }
