@@ -130,6 +130,8 @@ struct Deduplicate {
     candidates: Candidates,
     /// Rows of the open epoch that were not late.
     seen: usize,
+    /// Slots of the rows of a batch.
+    slots: Vec<usize>,
 }
 
 impl Deduplicate {
@@ -141,6 +143,7 @@ impl Deduplicate {
             state: None,
             candidates: Candidates::default(),
             seen: 0,
+            slots: Vec::new(),
         })
     }
 
@@ -262,7 +265,7 @@ impl Operator for Deduplicate {
         self.keys.encode(rows.batch())?;
         let table = table(&mut self.state)?;
         let times = times.filter(|_| matches!(self.forget, Forget::WithTime { .. }));
-        for row in 0..rows.num_rows() {
+        let keys = (0..rows.num_rows()).map(|row| {
             let (group, key) = self.keys.key(row);
             let time = match &times {
                 None => 0,
@@ -270,9 +273,12 @@ impl Operator for Deduplicate {
                 // No watermark reaches a time that is not known.
                 Some(_) => i64::MAX,
             };
-            let slot = table.touch(group, time, key);
-            let row = u32::try_from(row).expect("invariant: a batch has fewer than 2^32 rows");
-            self.candidates.offer(slot, context.origin, row);
+            (group, time, key)
+        });
+        self.slots.clear();
+        table.touch_all(keys, &mut self.slots);
+        for (row, slot) in (0..).zip(&self.slots) {
+            self.candidates.offer(*slot, context.origin, row);
         }
         self.candidates.keep(context.origin, &rows)
     }

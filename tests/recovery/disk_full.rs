@@ -60,10 +60,15 @@ fn child() {
         return;
     };
     for kind in KINDS {
-        let failures = (0..400).step_by(3).take_while(|pages| !run(kind, Path::new(&disk), *pages));
+        let failures = (0..400)
+            .step_by(3)
+            .take_while(|pages| !run(kind, Path::new(&disk), *pages));
         let failures = failures.count();
         println!("{kind:?}: out of space at {failures} moments");
-        assert!(failures >= 5, "{kind:?} ran out of space {failures} times only");
+        assert!(
+            failures >= 5,
+            "{kind:?} ran out of space {failures} times only"
+        );
         assert!(failures < 130, "{kind:?} never had enough");
     }
     println!("EVERY ROW ONCE");
@@ -74,7 +79,15 @@ fn p047_a_full_disk_stops_a_query_and_spoils_nothing() {
     let disk = tempfile::tempdir().expect("a directory");
     let mount = "mount -t tmpfs -o size=4m tmpfs \"$1\" && shift && exec \"$@\"";
     let output = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh"])
+        .args([
+            "--user",
+            "--map-root-user",
+            "--mount",
+            "sh",
+            "-c",
+            mount,
+            "sh",
+        ])
         .arg(disk.path())
         .arg(std::env::current_exe().expect("this binary"))
         .args(["--exact", "disk_full::child", "--nocapture"])

@@ -84,11 +84,12 @@ impl Aggregator {
         self.emitter.keys.append(&mut self.encoded, keys, rows)?;
         self.slots.clear();
         self.slots.reserve(rows);
-        for row in 0..rows {
-            let key = self.encoded.get(row);
-            let time = times.map_or(0, |times| times[row]);
-            self.slots.push(table.touch(key_group(key), time, key));
-        }
+        let encoded = &self.encoded;
+        let keys = (0..rows).map(|row| {
+            let key = encoded.get(row);
+            (key_group(key), times.map_or(0, |times| times[row]), key)
+        });
+        table.touch_all(keys, &mut self.slots);
         Ok(())
     }
 
@@ -131,11 +132,15 @@ impl Aggregator {
         while from < total {
             let to = total.min(from + CHUNK);
             let before = old.slots.len();
-            let known = (from..to).filter(|slot| table.value(*slot).is_some());
-            old.slots.extend(known);
+            let mut values = Vec::with_capacity(to - from);
+            for slot in from..to {
+                if let Some(value) = table.value(slot) {
+                    old.slots.push(slot);
+                    values.push(value);
+                }
+            }
             let known = &old.slots[before..];
             if !known.is_empty() {
-                let values = known.iter().filter_map(|slot| table.value(*slot));
                 let states = self.emitter.values.decode(values)?;
                 self.accumulators
                     .merge(&self.calls, &states, known, total)?;
@@ -187,17 +192,40 @@ impl Aggregator {
             };
             return Ok(Some((old, states)));
         }
-        let states = self.calls.initial()?;
-        let encoded = self.emitter.values.encode(&states, 1)?;
-        table.set(slot, encoded.get(0));
-        Ok(Some((Old::default(), states)))
+        Ok(Some((Old::default(), self.calls.initial()?)))
     }
 
-    /// Brings the table up to date; gives what touched groups were before and are now.
-    fn write(&mut self) -> Result<(Old, Vec<ArrayRef>)> {
-        if let Some(written) = self.untouched_global()? {
-            return Ok(written);
+    /// Brings the table up to date; in update mode what touched groups were before and are now goes out.
+    fn write(&mut self, out: &mut Outbox) -> Result<()> {
+        let (old, new) = match self.untouched_global()? {
+            Some(written) => written,
+            None => self.settle()?,
+        };
+        let total = table(&mut self.state)?.touched();
+        let mut states_before = old.states.iter();
+        let mut from = 0;
+        while from < total {
+            let to = total.min(from + CHUNK);
+            let states = slice(&new, from, to - from);
+            self.set(from..to, &states)?;
+            // While what was set is still in the processor's caches.
+            if self.mode == OutputMode::Update {
+                let start = old.slots.partition_point(|slot| *slot < from);
+                let end = old.slots.partition_point(|slot| *slot < to);
+                let known = &old.slots[start..end];
+                let before = match known {
+                    [] => None,
+                    _ => states_before.next().map(Vec::as_slice),
+                };
+                out.emit(self.changes(from..to, known, before, &states)?);
+            }
+            from = to;
         }
+        Ok(())
+    }
+
+    /// What touched groups were before and are now.
+    fn settle(&mut self) -> Result<(Old, Vec<ArrayRef>)> {
         let old = if self.calls.ordered() {
             self.add_waiting()?
         } else {
@@ -212,37 +240,16 @@ impl Aggregator {
             set.finish(pairs, &self.calls, &mut self.accumulators, total)?;
         }
         let new = self.accumulators.take(&self.calls, total)?;
-        let mut from = 0;
-        while from < total {
-            let length = CHUNK.min(total - from);
-            let part = slice(&new, from, length);
-            let encoded = self.emitter.values.encode(&part, length)?;
-            for row in 0..length {
-                table.set(from + row, encoded.get(row));
-            }
-            from += length;
-        }
         self.accumulators = Accumulators::new(&self.calls)?;
         Ok((old, new))
     }
 
-    /// Emits every touched group.
-    fn emit_touched(&mut self, old: &Old, new: &[ArrayRef], out: &mut Outbox) -> Result<()> {
-        let total = table(&mut self.state)?.touched();
-        let mut states_before = old.states.iter();
-        let mut from = 0;
-        while from < total {
-            let to = total.min(from + CHUNK);
-            let start = old.slots.partition_point(|slot| *slot < from);
-            let end = old.slots.partition_point(|slot| *slot < to);
-            let known = &old.slots[start..end];
-            let before = match known {
-                [] => None,
-                _ => states_before.next().map(Vec::as_slice),
-            };
-            let states = slice(new, from, to - from);
-            out.emit(self.changes(from..to, known, before, &states)?);
-            from = to;
+    /// Sets the states of these slots.
+    fn set(&mut self, slots: std::ops::Range<usize>, states: &[ArrayRef]) -> Result<()> {
+        let encoded = self.emitter.values.encode(states, slots.len())?;
+        let table = table(&mut self.state)?;
+        for (row, slot) in slots.enumerate() {
+            table.set(slot, encoded.get(row));
         }
         Ok(())
     }
@@ -361,11 +368,9 @@ impl Operator for Aggregator {
     }
 
     fn on_epoch_end(&mut self, context: &OperatorContext, out: &mut Outbox) -> Result<()> {
-        let (old, new) = self.write()?;
-        match self.mode {
-            OutputMode::Append => {}
-            OutputMode::Update => self.emit_touched(&old, &new, out)?,
-            OutputMode::Complete => self.emit_all(out)?,
+        self.write(out)?;
+        if self.mode == OutputMode::Complete {
+            self.emit_all(out)?;
         }
         self.evict(context, out)
     }

@@ -120,10 +120,11 @@ impl Sessionizer {
         self.keys.encode(&ranges.batch)?;
         let table = table(&mut self.state)?;
         let mut slots = Vec::with_capacity(rows);
-        for row in 0..rows {
+        let keys = (0..rows).map(|row| {
             let (group, key) = self.keys.key(row);
-            slots.push(table.touch(group, 0, key));
-        }
+            (group, 0, key)
+        });
+        table.touch_all(keys, &mut slots);
         if self.calls.ordered() {
             self.waiting.push(Waiting {
                 origin: context.origin,

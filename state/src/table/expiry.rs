@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use super::arena::AHEAD;
+
 /// Buckets before the width doubles.
 const BUCKETS_MAX: usize = 1024;
 
@@ -45,10 +47,12 @@ impl ExpiryIndex {
     }
 
     /// Takes every note whose entry may expire at or before `bound`; `still` says what the entry at the address says now: its
-    /// expiry, or nothing if it is gone. Notes of entries that expire later in the same bucket stay.
+    /// expiry, or nothing if it is gone; `ahead` hears of addresses before they are asked about. Notes of entries that expire later in
+    /// the same bucket stay.
     pub(crate) fn take_due(
         &mut self,
         bound: i64,
+        ahead: impl Fn(&[u32]),
         still: impl Fn(u32) -> Option<i64>,
     ) -> Vec<(i64, u32)> {
         let cut = bound >> self.shift;
@@ -61,7 +65,10 @@ impl ExpiryIndex {
         for (bucket, notes) in due {
             self.notes -= notes.len();
             let mut kept = Vec::new();
-            for address in notes {
+            for (at, address) in notes.iter().copied().enumerate() {
+                if at.is_multiple_of(AHEAD) {
+                    ahead(&notes[at..notes.len().min(at + AHEAD)]);
+                }
                 match still(address) {
                     Some(time) if time >> self.shift != bucket => {}
                     Some(time) if time <= bound => found.push((time, address)),
@@ -105,7 +112,7 @@ mod tests {
         assert!(index.buckets.len() <= BUCKETS_MAX && index.shift > 0);
         let mut gone = -6000;
         for bound in [-5001, -4990, -1, 0, 1, 2500, 2501, 20_000] {
-            let due = index.take_due(bound, |address| Some(times[address as usize]));
+            let due = index.take_due(bound, |_| {}, |address| Some(times[address as usize]));
             let expected = times
                 .iter()
                 .filter(|time| **time > gone && **time <= bound)
@@ -122,8 +129,8 @@ mod tests {
         index.note(5, 1);
         index.note(9, 1);
         index.note(5, 1);
-        assert!(index.take_due(4, |_| Some(5)).is_empty());
-        assert_eq!(index.take_due(9, |_| Some(5)), [(5, 1)]);
-        assert!(index.take_due(i64::MAX, |_| None).is_empty());
+        assert!(index.take_due(4, |_| {}, |_| Some(5)).is_empty());
+        assert_eq!(index.take_due(9, |_| {}, |_| Some(5)), [(5, 1)]);
+        assert!(index.take_due(i64::MAX, |_| {}, |_| None).is_empty());
     }
 }

@@ -10,13 +10,14 @@ mod cold;
 mod epoch;
 mod expire;
 mod scan;
+mod touch;
 
 use std::collections::BTreeMap;
 
 use super::TableKind;
-use super::arena::{BLIND, CHANGED, DIRTY, Header, IN_FILES, PRESENT, UNKNOWN};
+use super::arena::{BLIND, CHANGED, DIRTY, Header, PRESENT, UNKNOWN};
 use super::expiry::ExpiryIndex;
-use super::shard::{Id, Mark, Shard, Touch};
+use super::shard::Shard;
 use crate::files::TableFiles;
 
 /// Room made for the value of a new entry before any value was seen.
@@ -25,7 +26,7 @@ const FIRST_VALUE_CAP: u32 = 16;
 const VALUE_CAP_MAX: u32 = 128;
 
 /// A touched entry.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Slot {
     shard: u32,
     address: u32,
@@ -143,50 +144,12 @@ impl Hashed {
         shard
     }
 
-    pub(crate) fn touch(&mut self, group: u16, time: i64, key: &[u8]) -> usize {
-        let timed = self.timed();
-        let number = self.shard_of(time);
-        let shard = &mut self.shards[number as usize];
-        if shard.dead {
-            shard.revive(self.stamp);
-        }
-        let slot = self.slots.len();
-        let id = Id {
-            timed,
-            group,
-            time,
-            key,
-        };
-        let expired = timed && self.pending.is_some_and(|bound| time <= bound);
-        let known = shard.total == shard.rows || expired;
-        let mark = Mark {
-            stamp: self.stamp,
-            slot: slot as u32,
-            flags: if known { 0 } else { UNKNOWN | IN_FILES },
-            value_cap: self.value_cap,
-        };
-        let address = match shard.touch(id, mark) {
-            Touch::Again(slot) => return slot as usize,
-            Touch::First(address) => address,
-            Touch::Made(address) => {
-                if !known {
-                    self.unknown.push(slot as u32);
-                }
-                address
-            }
-        };
-        self.slots.push(Slot {
-            shard: number,
-            address,
-        });
-        slot
-    }
-
     pub(crate) fn touched(&self) -> usize {
         self.slots.len()
     }
 
     fn entry(&self, slot: usize) -> (&Shard, Header, &[u8], &[u8]) {
+        self.look_ahead(slot);
         let Slot { shard, address } = self.slots[slot];
         let shard = &self.shards[shard as usize];
         let (header, key, value) = shard.arena().entry(address);
@@ -218,6 +181,7 @@ impl Hashed {
     /// Sets the value of a slot, and its expiry in an expiring table.
     pub(crate) fn set(&mut self, slot: usize, value: &[u8], expires: i64) {
         self.updated += 1;
+        self.look_ahead(slot);
         let (timed, expiring) = (self.timed(), self.expiring());
         let Slot { shard, address } = self.slots[slot];
         let shard = &mut self.shards[shard as usize];

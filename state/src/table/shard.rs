@@ -97,9 +97,9 @@ fn place(item: &u64) -> u64 {
 }
 
 impl Shard {
-    pub(crate) fn touch(&mut self, id: Id<'_>, mark: Mark) -> Touch {
+    /// Finds or makes the entry of an id, whose hash is given.
+    pub(crate) fn touch(&mut self, id: &Id<'_>, hash: u32, mark: Mark) -> Touch {
         self.stamp = mark.stamp;
-        let hash = id.hash();
         let Self { index, arena, .. } = self;
         let found = index.entry(
             place(&item(hash, 0)),
@@ -122,7 +122,7 @@ impl Shard {
                 Touch::First(address)
             }
             Entry::Vacant(entry) => {
-                let address = arena.push(new_header(&id, &mark), id.key);
+                let address = arena.push(new_header(id, &mark), id.key);
                 entry.insert(item(hash, address));
                 Touch::Made(address)
             }
@@ -141,6 +141,18 @@ impl Shard {
         self.index
             .find(place(&item(hash, 0)), same)
             .map(|item| *item as u32)
+    }
+
+    /// The address of an entry that most probably is the one with this hash.
+    pub(crate) fn candidate(&self, hash: u32) -> Option<u32> {
+        let same = |item: &u64| (item >> 32) as u32 == hash;
+        let found = self.index.find(place(&item(hash, 0)), same);
+        found.map(|item| *item as u32)
+    }
+
+    /// Entries in the index.
+    pub(crate) fn indexed(&self) -> usize {
+        self.index.len()
     }
 
     /// Overwrites header and value, moving the entry if the value needs more room; returns its address.

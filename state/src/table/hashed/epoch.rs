@@ -25,10 +25,11 @@ impl Hashed {
         if let Some(bound) = self.bound.filter(|_| self.changed) {
             changes(Change::Expired(bound));
         }
-        let mut slots = std::mem::take(&mut self.slots);
-        for slot in &slots {
-            self.settle(*slot, changes);
+        for slot in 0..self.slots.len() {
+            self.look_ahead(slot);
+            self.settle(self.slots[slot], changes);
         }
+        let mut slots = std::mem::take(&mut self.slots);
         if slots.capacity() > SLOTS_KEPT.max(4 * slots.len()) {
             slots.shrink_to(2 * slots.len());
         }

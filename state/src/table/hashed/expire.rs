@@ -3,7 +3,7 @@
 use super::{Hashed, bucket_of};
 use crate::error::Result;
 use crate::files::Row;
-use crate::table::arena::{CHANGED, DIRTY, Header, IN_FILES, PRESENT, UNKNOWN};
+use crate::table::arena::{AHEAD, CHANGED, DIRTY, Header, IN_FILES, PRESENT, UNKNOWN};
 use crate::table::order::Place;
 use crate::table::shard::{Id, Shard};
 use crate::table::{TableKind, Visit};
@@ -109,13 +109,18 @@ impl Hashed {
 
     fn expire_entries(&mut self, bound: i64, visit: Option<&mut Visit<'_>>) -> Result<u64> {
         let arena = self.shards[0].arena();
-        let due = self.expiries.take_due(bound, |address| {
+        let ahead = |addresses: &[u32]| arena.glance_all(addresses.iter().copied());
+        let due = self.expiries.take_due(bound, ahead, |address| {
             let header = arena.header(address);
             header.is(PRESENT).then_some(header.time)
         });
         let cold = self.visit_expiring(bound, &due, visit)?;
         let shard = &mut self.shards[0];
-        for (_, address) in &due {
+        for (at, (_, address)) in due.iter().enumerate() {
+            if at.is_multiple_of(AHEAD) {
+                let next = due[at..].iter().take(AHEAD);
+                shard.arena().glance_all(next.map(|(_, address)| *address));
+            }
             let header = shard.arena().header(*address);
             let tombstone = header.is(DIRTY) && header.is(IN_FILES);
             if header.stamp == self.stamp || tombstone {
