@@ -7,6 +7,7 @@
 
 pub mod aggregates;
 mod arithmetic;
+mod avro;
 pub(crate) mod cast;
 mod checked;
 pub(crate) mod coerce;
@@ -19,6 +20,8 @@ pub(crate) mod grouping;
 mod hash;
 pub(crate) mod intervals;
 pub mod json;
+mod json_infer;
+mod json_options;
 mod json_path;
 mod json_text;
 mod json_write;
@@ -29,10 +32,15 @@ pub(crate) mod normalize;
 mod number_format;
 pub(crate) mod operators;
 mod parse;
+mod payload;
+mod protobuf;
 mod regex;
+mod registry;
 mod rounding;
 mod strings;
 pub(crate) mod structs;
+#[cfg(test)]
+mod testing;
 mod text;
 pub mod windows;
 
@@ -189,6 +197,8 @@ static TABLE: LazyLock<HashMap<&'static str, Resolver>> = LazyLock::new(|| {
         maps::FUNCTIONS,
         structs::FUNCTIONS,
         json::FUNCTIONS,
+        avro::FUNCTIONS,
+        protobuf::FUNCTIONS,
         datetime::FUNCTIONS,
         datetime_format::FUNCTIONS,
         hash::FUNCTIONS,
