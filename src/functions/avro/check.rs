@@ -56,7 +56,7 @@ impl<'a> Walk<'a> {
         match step {
             Step::Null(_) => Ok(()),
             Step::Scalar(kind, _) => self.scalar(*kind),
-            Step::Enum(names, _) => {
+            Step::Enum(names) => {
                 let number = self.int()?;
                 match usize::try_from(number).ok().and_then(|n| names.get(n)) {
                     Some(Some(_)) => Ok(()),

@@ -19,7 +19,7 @@ pub(super) fn convert(step: &Step, array: &ArrayRef) -> Result<ArrayRef> {
     match step {
         Step::Null(t) => Ok(new_null_array(t, array.len())),
         Step::Scalar(kind, t) => scalar(*kind, t, array),
-        Step::Enum(names, _) => {
+        Step::Enum(names) => {
             let keys = array.as_dictionary::<Int32Type>().keys();
             let name = |key: Option<i32>| names.get(usize::try_from(key?).ok()?)?.as_deref();
             Ok(Arc::new(keys.iter().map(name).collect::<StringArray>()))

@@ -15,6 +15,8 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod types;
+#[cfg(test)]
+mod write_tests;
 
 use std::sync::Arc;
 

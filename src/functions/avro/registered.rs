@@ -17,7 +17,7 @@ use super::super::error::SparkError;
 use super::super::payload::{
     Codec, Mode, Options, Payload, bad_struct, binary, constant_map, malformed,
 };
-use super::super::registry::{self, Asked, Registry, Schema, Version, header, split};
+use super::super::registry::{self, Asked, Registry, Schema, header, split};
 use super::decode::{Reader, gathered};
 use super::encode::Writer;
 use super::schema::Shape;

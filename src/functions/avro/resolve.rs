@@ -21,7 +21,7 @@ pub(super) enum Step {
     /// A scalar.
     Scalar(Scalar, DataType),
     /// An enum: for each of the writer's symbols what the reader calls it, `None` if it knows no such symbol.
-    Enum(Vec<Option<String>>, DataType),
+    Enum(Vec<Option<String>>),
     /// An array of a type.
     Array(Box<Step>, DataType),
     /// A map from texts to a type.
@@ -79,23 +79,6 @@ pub(super) enum Origin {
     Default(ArrayRef),
 }
 
-impl Step {
-    /// The column type of what the step makes.
-    pub(super) fn column(&self) -> &DataType {
-        match self {
-            Step::Null(t)
-            | Step::Scalar(_, t)
-            | Step::Enum(_, t)
-            | Step::Array(_, t)
-            | Step::Map(_, t)
-            | Step::Record(_, _, t)
-            | Step::Union(_, t)
-            | Step::Member(_, _, t)
-            | Step::Wider(_, t) => t,
-        }
-    }
-}
-
 /// How data of the schema `writer` is read as `reader`.
 ///
 /// # Errors
@@ -123,7 +106,7 @@ pub(super) fn resolve(writer: &Shape, reader: &Shape, naming: &Naming) -> Result
     }
     Ok(match (writer, reader) {
         (Shape::Null, Shape::Null) => Step::Null(t),
-        (Shape::Enum(w), Shape::Enum(r)) if r.name.takes(&w.name) => Step::Enum(known(w, r), t),
+        (Shape::Enum(w), Shape::Enum(r)) if r.name.takes(&w.name) => Step::Enum(known(w, r)),
         (Shape::Array(w), Shape::Array(r)) => Step::Array(Box::new(resolve(w, r, naming)?), t),
         (Shape::Map(w), Shape::Map(r)) => Step::Map(Box::new(resolve(w, r, naming)?), t),
         (Shape::Record(w, _), Shape::Record(r, _)) if r.takes(w) => {
