@@ -166,7 +166,7 @@ async fn options_that_would_change_the_result_and_are_not_done_are_refused() {
 
 #[tokio::test]
 async fn values_are_written_as_in_spark() {
-    let call = "named_struct('a', X'010203', 'd', 1.0D, 'f', 1e20, 'dec', 1.10, 'dt', DATE'2020-01-01', 'ntz', TIMESTAMP_NTZ'2020-01-01 00:00:00.123456')";
+    let call = "named_struct('a', X'010203', 'd', 1e0, 'f', 1e20, 'dec', 1.10, 'dt', DATE'2020-01-01', 'ntz', CAST('2020-01-01 00:00:00.123456' AS TIMESTAMP_NTZ))";
     let expected = r#"[{"a":"AQID","d":1.0,"f":1.0E20,"dec":1.10,"dt":"2020-01-01","ntz":"2020-01-01T00:00:00.123"}]"#;
     assert_eq!(answer(call).await, expected);
 }

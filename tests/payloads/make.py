@@ -53,7 +53,11 @@ AVRO = [
     ("string", "string", None, {}, [("", '""'), ("grüße 👋", '"grüße 👋"')], "STRING"),
     ("bytes", "bytes", None, {}, [(b"\x00\xff", '"AP8="'), (b"", '""')], "BINARY"),
     ("null", "null", None, {}, [(None, None)], "VOID"),
-    ("empty record", record("nothing"), None, {}, [({}, "{}"), ({}, "{}")], "STRUCT<>"),
+    (
+        "a field of null", record("r", ("none", "null"), ("a", "int"), ("nothing", "null"), ("b", "int")), None, {},
+        [({"none": None, "a": 1, "nothing": None, "b": 2}, '{"a":1,"b":2}')],
+        "STRUCT<none: VOID, a: INT, nothing: VOID, b: INT>",
+    ),
     (
         "order", ORDER, None, {},
         [

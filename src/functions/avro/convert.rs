@@ -130,13 +130,22 @@ fn record(fields: &[Step], origins: &[Origin], t: &DataType, array: &ArrayRef) -
     };
     let written = array.as_struct();
     let column = |origin: &Origin| match origin {
-        Origin::Field(at) => convert(&fields[*at], written.column(*at)),
+        Origin::Field(at) => match &fields[*at] {
+            Step::Null(t) => Ok(new_null_array(t, array.len())),
+            step => convert(step, written.column(place(fields, *at))),
+        },
         Origin::Default(one) => repeated(one, array.len()),
     };
     let columns = origins.iter().map(column).collect::<Result<Vec<_>>>()?;
     let nulls = written.nulls().cloned();
     let out = StructArray::try_new_with_length(wanted.clone(), columns, nulls, array.len())?;
     Ok(Arc::new(out))
+}
+
+/// Where field `at` stands in the library's record, which has no fields of `null`.
+fn place(fields: &[Step], at: usize) -> usize {
+    let before = fields[..at].iter();
+    before.filter(|f| !matches!(f, Step::Null(_))).count()
 }
 
 fn repeated(one: &ArrayRef, rows: usize) -> Result<ArrayRef> {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::check::check;
 use super::convert::convert;
 use super::resolve::{Step, resolve};
-use super::schema::Shape;
+use super::schema::{Field, Shape};
 use super::types::Naming;
 
 /// What stands before each payload on its way to the library, which knows records with a header only: magic byte and an id.
@@ -36,6 +36,7 @@ impl Reader {
     /// # Errors
     /// The reader's schema cannot take what the writer's describes.
     pub(super) fn new(writer: &Shape, reader: &Shape, naming: &Naming) -> Result<Self, String> {
+        readable(writer)?;
         let built = Self {
             step: resolve(writer, reader, naming)?,
             schema: library_schema(writer).to_string(),
@@ -185,6 +186,30 @@ pub(super) fn library_schema(shape: &Shape) -> Value {
     ]})
 }
 
+/// Whether the library can hold values of a type: it has no arrays of nothing.
+///
+/// # Errors
+/// Which type is nothing but `null`.
+pub(super) fn readable(shape: &Shape) -> Result<(), String> {
+    match shape {
+        Shape::Array(inner) | Shape::Map(inner) if **inner == Shape::Null => {
+            Err(format!("{} of null has no values", shape.word()))
+        }
+        Shape::Array(inner) | Shape::Map(inner) => readable(inner),
+        Shape::Record(name, fields) if !fields.iter().any(is_written) => {
+            Err(format!("record {} has no fields with values", name.full))
+        }
+        Shape::Record(_, fields) => fields.iter().try_for_each(|f| readable(&f.shape)),
+        Shape::Union(branches) => branches.iter().try_for_each(|b| readable(b)),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a field is part of the library's record: a `null` has neither bytes nor values.
+pub(super) fn is_written(field: &Field) -> bool {
+    *field.shape != Shape::Null
+}
+
 /// One type of [`library_schema`].
 pub(super) fn library_type(shape: &Shape, names: &mut usize) -> Value {
     let mut name = || {
@@ -204,11 +229,8 @@ pub(super) fn library_type(shape: &Shape, names: &mut usize) -> Value {
         Shape::Record(_, fields) => {
             let name = name();
             let field = |(i, f): (usize, &super::schema::Field)| json!({"name": format!("f{i}"), "type": library_type(&f.shape, names)});
-            let mut fields: Vec<_> = fields.iter().enumerate().map(field).collect();
-            if fields.is_empty() {
-                // A struct of no columns has no length; a null takes no bytes.
-                fields.push(json!({"name": "none", "type": "null"}));
-            }
+            let fields = fields.iter().filter(|f| is_written(f));
+            let fields: Vec<_> = fields.enumerate().map(field).collect();
             json!({"type": "record", "name": name, "fields": fields})
         }
         Shape::Union(branches) => branches.iter().map(|b| library_type(b, names)).collect(),

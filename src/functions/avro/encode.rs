@@ -24,7 +24,7 @@ use serde_json::json;
 use super::super::coerce::is_integer;
 use super::super::error::SparkError;
 use super::super::payload::Codec;
-use super::decode::library_type;
+use super::decode::{is_written, library_type, readable};
 use super::schema::{Long, Shape, Unit};
 use super::types::{Naming, column_type, may_be_null};
 
@@ -41,6 +41,7 @@ impl Writer {
     /// # Errors
     /// The schema has no place for such values.
     pub(super) fn new(shape: &Arc<Shape>, t: &DataType) -> Result<Self, String> {
+        readable(shape)?;
         fits(shape, t, "the value")?;
         let value = library_type(shape, &mut 0);
         let schema = json!({"type": "record", "name": "payload", "fields": [{"name": "value", "type": value}]});
@@ -387,14 +388,14 @@ impl Site<'_> {
 
     /// Columns of structs that are there; at the others stands something that is never written.
     fn record(&self, fields: &[super::schema::Field], array: &ArrayRef) -> Result<ArrayRef> {
-        let (rows, nulls) = (array.len(), array.logical_nulls());
-        let alive: Vec<u32> = (0..rows as u32)
+        let nulls = array.logical_nulls();
+        let alive: Vec<u32> = (0..array.len() as u32)
             .filter(|i| array.is_valid(*i as usize))
             .collect();
         let owners: Vec<u32> = alive.iter().map(|i| self.rows[*i as usize]).collect();
         let dense = take(array, &UInt32Array::from(alive.clone()), None)?;
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(fields.len());
-        for field in fields {
+        for field in fields.iter().filter(|f| is_written(f)) {
             let DataType::Struct(names) = array.data_type() else {
                 return Err(internal_datafusion_err!(
                     "{} is no struct",
@@ -413,21 +414,11 @@ impl Site<'_> {
             columns.push(site.fit(&field.shape, &values)?);
         }
         let columns = columns.into_iter().map(|c| scattered(c, nulls.as_ref()));
-        let mut columns = columns.collect::<Result<Vec<_>>>()?;
-        if columns.is_empty() {
-            columns.push(Arc::new(NullArray::new(rows)));
-        }
-        let name = |i: usize| {
-            if fields.is_empty() {
-                "none".to_owned()
-            } else {
-                format!("f{i}")
-            }
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let field = |(i, c): (usize, &ArrayRef)| {
+            ArrowField::new(format!("f{i}"), c.data_type().clone(), true)
         };
-        let fields = columns.iter().enumerate();
-        let fields: Fields = fields
-            .map(|(i, c)| ArrowField::new(name(i), c.data_type().clone(), true))
-            .collect();
+        let fields: Fields = columns.iter().enumerate().map(field).collect();
         Ok(Arc::new(StructArray::try_new(fields, columns, nulls)?))
     }
 }

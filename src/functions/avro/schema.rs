@@ -327,8 +327,8 @@ impl Parser {
             "enum" => symbols(name, o)?,
             "fixed" => {
                 let size = o.get("size").and_then(Value::as_u64);
-                let size = size.filter(|s| *s <= 1 << 24).ok_or_else(|| {
-                    format!("fixed {full} needs a \"size\" of at most {} bytes", 1 << 24)
+                let size = size.filter(|s| (1..=1 << 24).contains(s)).ok_or_else(|| {
+                    format!("fixed {full} needs a \"size\" of 1 to {} bytes", 1 << 24)
                 })?;
                 logical(Shape::Fixed(name, size as usize), o)?
             }
