@@ -15,14 +15,14 @@ use super::text;
 /// The value at `i` as JSON. NULL fields of structs are left out unless the options want them, NULL values of maps and arrays are
 /// written.
 pub(super) fn value_json(array: &ArrayRef, i: usize, options: &WriteOptions) -> Result<String> {
-    if array.is_null(i) {
+    if nothing(array, i) {
         return Ok("null".into());
     }
     Ok(match array.data_type() {
         DataType::Struct(fields) => {
             let mut parts = vec![];
             for (field, column) in fields.iter().zip(array.as_struct().columns()) {
-                if column.is_valid(i) || !options.without_nulls {
+                if !nothing(column, i) || !options.without_nulls {
                     let value = value_json(column, i, options)?;
                     parts.push(format!("{}:{value}", quote(field.name())));
                 }
@@ -74,6 +74,11 @@ pub(super) fn value_json(array: &ArrayRef, i: usize, options: &WriteOptions) -> 
         }
         _ => quote(&text::value_text(array, i)?.unwrap_or_default()),
     })
+}
+
+/// Whether there is NULL at `i`; a column of type VOID has nothing else.
+fn nothing(array: &ArrayRef, i: usize) -> bool {
+    array.is_null(i) || *array.data_type() == DataType::Null
 }
 
 fn map_json(array: &ArrayRef, i: usize, options: &WriteOptions) -> Result<String> {
