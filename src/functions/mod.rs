@@ -36,10 +36,10 @@
 //! second argument, `schema.registry.version` (`latest`, or a number), `basic.auth.user.info` (`user:password`) or
 //! `bearer.auth.token`, `schema.registry.ssl.ca.location` (certificates in PEM), `schema.registry.timeout.ms` (5000, for one
 //! attempt), `schema.registry.retries` (3). The reader's schema is the version of the subject when the query is planned, or
-//! `avroSchema`; it does not change while the query runs, whatever writers do. Each call has its own connection and asks for each id
-//! once; requests block the thread that evaluates the expression, for as long as timeout and retries allow. An id that the registry
-//! does not know makes a bad payload; a registry that cannot be reached ends the query in every mode. Credentials are in no plan, error
-//! or log.
+//! `avroSchema`; it does not change while the query runs, whatever writers do. `to_avro` registers its schema when it is planned.
+//! Each call has its own connection and asks for each id once; requests block the thread that evaluates the expression, for as long
+//! as timeout and retries allow. An id that the registry does not know makes a bad payload; a registry that cannot be reached ends
+//! the query in every mode. Credentials are in no plan, error or log.
 
 pub mod aggregates;
 mod arithmetic;
