@@ -1,5 +1,7 @@
 //! Avro in a schema registry's wire format against a real registry, which `scripts/kafka/registry` starts.
 
+#![allow(clippy::unwrap_used)]
+
 mod server;
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{Array, ArrayRef, new_null_array};
+use arrow::array::{Array, ArrayRef, BinaryArray, new_null_array};
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::Expr;
@@ -128,27 +128,40 @@ impl FromRegistered {
     }
 }
 
+/// The payloads of one batch that one schema describes.
+struct Group<'a> {
+    id: u32,
+    rows: Vec<usize>,
+    payloads: Vec<&'a [u8]>,
+}
+
+/// The payloads by schema, in order of their first rows; in `reasons` why a payload has none.
+fn by_schema<'a>(input: &'a BinaryArray, reasons: &mut [Option<String>]) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = vec![];
+    let mut positions: HashMap<u32, usize> = HashMap::new();
+    for row in (0..input.len()).filter(|i| input.is_valid(*i)) {
+        match split(input.value(row)) {
+            Ok((id, payload)) => {
+                let at = *positions.entry(id).or_insert_with(|| {
+                    let (rows, payloads) = (vec![], vec![]);
+                    groups.push(Group { id, rows, payloads });
+                    groups.len() - 1
+                });
+                groups[at].rows.push(row);
+                groups[at].payloads.push(payload);
+            }
+            Err(why) => reasons[row] = Some(why),
+        }
+    }
+    groups
+}
+
 impl Codec for FromRegistered {
     fn run(&self, input: &ArrayRef) -> Result<ArrayRef> {
         let input = binary(input)?;
         let mut reasons: Vec<Option<String>> = vec![None; input.len()];
-        let mut by_id: Vec<(u32, Vec<usize>, Vec<&[u8]>)> = vec![];
-        let mut position: HashMap<u32, usize> = HashMap::new();
-        for row in (0..input.len()).filter(|i| input.is_valid(*i)) {
-            match split(input.value(row)) {
-                Ok((id, payload)) => {
-                    let at = *position.entry(id).or_insert_with(|| {
-                        by_id.push((id, vec![], vec![]));
-                        by_id.len() - 1
-                    });
-                    by_id[at].1.push(row);
-                    by_id[at].2.push(payload);
-                }
-                Err(why) => reasons[row] = Some(why),
-            }
-        }
         let (mut columns, mut at, mut unknown) = (vec![], vec![None; input.len()], 0);
-        for (id, rows, payloads) in by_id {
+        for Group { id, rows, payloads } in by_schema(&input, &mut reasons) {
             let reader = match self.reader(id)? {
                 Ok(reader) => reader,
                 Err(why) => {
