@@ -156,7 +156,8 @@ pub(super) fn parse_time(call: &Call<'_>) -> Result<ColumnarValue> {
     })
 }
 
-fn moment(text: &str, format: &str) -> Option<i64> {
+/// The microseconds since 1970 that a text means in a format of chrono's.
+pub(super) fn moment(text: &str, format: &str) -> Option<i64> {
     if let Ok(t) = chrono::DateTime::parse_from_str(text, format) {
         return Some(t.timestamp_micros());
     }

@@ -2,7 +2,6 @@
 //!
 //! [`JsonDecoder`] is the seam for another decoder of records, such as the one of the file sources.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -13,43 +12,22 @@ use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{ColumnarValue, Expr};
 use serde_json::Value;
 
-use super::coerce::array_of;
+use super::coerce::{array_of, is_text};
 use super::error::SparkError;
+use super::json_infer::schema_of_json;
+use super::json_options::{Formats, ReadOptions, WriteOptions};
 use super::json_path::JsonPath;
 use super::json_text::{Column, compact};
-use super::json_write::{type_of, value_json};
+use super::json_write::value_json;
 use super::kernel::{Call, Kernel};
+use super::payload::{Codec, Payload, nullable};
 use super::{Args, Resolver};
 use crate::types;
 
 /// The JSON family.
 pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
     ("from_json", from_json),
-    ("to_json", |a| {
-        a.expect(1, 2)?;
-        match &a.types[0] {
-            DataType::Struct(_) | DataType::Map(_, _) | DataType::List(_) => {}
-            _ => return a.refuse(),
-        }
-        Ok(Kernel::call(
-            "to_json",
-            DataType::Utf8,
-            "",
-            |c| {
-                c.over_arrays(|a| {
-                    let rows = (0..a[0].len()).map(|i| {
-                        if a[0].is_null(i) {
-                            Ok(None)
-                        } else {
-                            value_json(&a[0], i).map(Some)
-                        }
-                    });
-                    Ok(Arc::new(rows.collect::<Result<StringArray>>()?) as _)
-                })
-            },
-            a.exprs[..1].to_vec(),
-        ))
-    }),
+    ("to_json", to_json),
     ("get_json_object", |a| {
         a.expect(2, 2)?;
         Ok(Kernel::call(
@@ -88,19 +66,7 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
             vec![a.string(0)?],
         ))
     }),
-    ("schema_of_json", |a| {
-        a.expect(1, 2)?;
-        let sample = a.constant_text(0)?;
-        let value: Value = serde_json::from_str(&sample).map_err(|e| {
-            SparkError::external(
-                "MALFORMED_RECORD_IN_PARSING",
-                format!("schema_of_json: '{sample}': {e}"),
-            )
-        })?;
-        Ok(datafusion::logical_expr::lit(types::type_name(&type_of(
-            &value,
-        ))))
-    }),
+    ("schema_of_json", schema_of_json),
     ("json_tuple", |a| {
         let message = format!(
             "{} makes rows: it is allowed in LATERAL VIEW or as one whole column of SELECT",
@@ -149,76 +115,165 @@ impl JsonDecoder for RecordDecoder {
         mode: ParseMode,
         corrupt: &str,
     ) -> Result<ArrayRef> {
-        let mut bad = vec![false; texts.len()];
-        let blank = |i: usize| texts.is_null(i) || texts.value(i).trim().is_empty();
-        let record = |i: usize| (!blank(i)).then(|| texts.value(i).trim());
-        let column = Column::of_rows((0..texts.len()).map(record).collect());
-        let data: Fields = fields
-            .iter()
-            .filter(|f| f.name() != corrupt)
-            .cloned()
-            .collect();
-        let decoded = column.decode(&DataType::Struct(data), &mut bad)?;
-        if mode == ParseMode::FailFast
-            && let Some(i) = bad.iter().position(|b| *b)
-        {
-            let message = format!(
-                "malformed record '{}' in parse mode FAILFAST",
-                texts.value(i)
-            );
-            return Err(SparkError::external(
-                "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION",
-                message,
-            ));
-        }
-        let decoded = decoded.as_struct();
-        let mut columns = Vec::with_capacity(fields.len());
-        let mut from = decoded.columns().iter();
-        for field in fields {
-            if field.name() == corrupt {
-                let kept = (0..texts.len()).map(|i| bad[i].then(|| texts.value(i)));
-                columns.push(Arc::new(kept.collect::<StringArray>()) as ArrayRef);
-                continue;
-            }
-            columns.extend(from.next().cloned());
-        }
-        let alive: Vec<bool> = (0..texts.len()).map(|i| !blank(i)).collect();
-        Ok(Arc::new(StructArray::try_new(
-            fields.clone(),
-            columns,
-            Some(alive.into()),
-        )?))
+        let options = ReadOptions {
+            mode,
+            corrupt: corrupt.to_owned(),
+            formats: Formats::default(),
+        };
+        structs(texts, fields, &options)
     }
 }
+
+/// One struct of `fields` for each text.
+fn structs(texts: &StringArray, fields: &Fields, options: &ReadOptions) -> Result<ArrayRef> {
+    let corrupt = &options.corrupt;
+    let mut bad = vec![false; texts.len()];
+    let blank = |i: usize| texts.is_null(i) || texts.value(i).trim().is_empty();
+    let record = |i: usize| (!blank(i)).then(|| texts.value(i).trim());
+    let column = Column::of_rows((0..texts.len()).map(record).collect(), &options.formats);
+    let data: Fields = fields
+        .iter()
+        .filter(|f| f.name() != corrupt)
+        .cloned()
+        .collect();
+    let decoded = column.decode(&DataType::Struct(data), &mut bad)?;
+    fail_fast(options.mode, texts, &bad)?;
+    let decoded = decoded.as_struct();
+    let mut columns = Vec::with_capacity(fields.len());
+    let mut from = decoded.columns().iter();
+    for field in fields {
+        if field.name() == corrupt {
+            let kept = (0..texts.len()).map(|i| bad[i].then(|| texts.value(i)));
+            columns.push(Arc::new(kept.collect::<StringArray>()) as ArrayRef);
+            continue;
+        }
+        columns.extend(from.next().cloned());
+    }
+    let alive: Vec<bool> = (0..texts.len()).map(|i| !blank(i)).collect();
+    Ok(Arc::new(StructArray::try_new(
+        fields.clone(),
+        columns,
+        Some(alive.into()),
+    )?))
+}
+
+/// In FAILFAST the error for the first bad record, with its row.
+fn fail_fast(mode: ParseMode, texts: &StringArray, bad: &[bool]) -> Result<()> {
+    match bad.iter().position(|b| *b) {
+        Some(i) if mode == ParseMode::FailFast => {
+            let record: String = texts.value(i).chars().take(SHOWN).collect();
+            let message = format!(
+                "from_json: row {i} of the batch (from 0): malformed record '{record}' in parse mode FAILFAST"
+            );
+            Err(SparkError::external(
+                "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION",
+                message,
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How much of a malformed record an error shows, in letters.
+const SHOWN: usize = 1000;
 
 /// `from_json(text, schema[, options])` with a constant schema in DDL.
 fn from_json(args: Args<'_>) -> Result<Expr> {
     args.expect(2, 3)?;
-    let ddl = args.constant_text(1)?;
-    let t = schema_type(&ddl)?;
-    let options = match args.exprs.get(2) {
-        Some(e) => constant_map(e)?,
-        None => HashMap::new(),
-    };
-    let mode = options
-        .get("mode")
-        .map_or("PERMISSIVE".to_owned(), |m| m.to_uppercase());
-    if !matches!(mode.as_str(), "PERMISSIVE" | "FAILFAST") {
+    if !is_text(&args.types[0]) && args.types[0] != DataType::Null {
+        let given = super::cast::type_text(&args.types[0]);
         return Err(SparkError::external(
-            "PARSE_MODE_UNSUPPORTED",
-            format!("from_json: mode {mode}; allowed are PERMISSIVE, FAILFAST"),
+            "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE",
+            format!(
+                "from_json reads STRING, it was given {given}; CAST(… AS STRING) makes text of bytes"
+            ),
         ));
     }
-    let corrupt = options
-        .get("columnnameofcorruptrecord")
-        .map_or("_corrupt_record", String::as_str);
-    Ok(Kernel::call(
+    let ddl = args.constant_text(1)?;
+    let returns = schema_type(&ddl)?;
+    let options = ReadOptions::of(&args, 2)?;
+    if let DataType::Struct(fields) = &returns
+        && let Some(field) = fields.iter().find(|f| *f.name() == options.corrupt)
+        && (*field.data_type() != DataType::Utf8 || !field.is_nullable())
+    {
+        return Err(SparkError::external(
+            "INVALID_CORRUPT_RECORD_TYPE",
+            format!(
+                "from_json: column `{}` for corrupt records must be a nullable STRING, it is {}",
+                field.name(),
+                super::cast::type_text(field.data_type())
+            ),
+        ));
+    }
+    let settings = format!("{options:?}");
+    // A bad value is NULL, whatever the schema says, as in Spark.
+    let returns = nullable(&returns);
+    let codec = FromJson {
+        returns: returns.clone(),
+        options,
+    };
+    Ok(Payload::call(
         "from_json",
-        t,
-        format!("{mode} {corrupt}"),
-        decode,
-        vec![args.string(0)?],
+        returns,
+        settings,
+        Arc::new(codec),
+        args.string(0)?,
     ))
+}
+
+#[derive(Debug)]
+struct FromJson {
+    returns: DataType,
+    options: ReadOptions,
+}
+
+impl Codec for FromJson {
+    fn run(&self, input: &ArrayRef) -> Result<ArrayRef> {
+        let texts = input.as_string::<i32>();
+        if let DataType::Struct(fields) = &self.returns {
+            return structs(texts, fields, &self.options);
+        }
+        let mut bad = vec![false; texts.len()];
+        let rows = texts
+            .iter()
+            .map(|v| v.map(str::trim).filter(|v| !v.is_empty()));
+        let column = Column::of_rows(rows.collect(), &self.options.formats);
+        let out = column.decode(&self.returns, &mut bad)?;
+        fail_fast(self.options.mode, texts, &bad)?;
+        Ok(out)
+    }
+}
+
+/// `to_json(value[, options])`.
+fn to_json(args: Args<'_>) -> Result<Expr> {
+    args.expect(1, 2)?;
+    match &args.types[0] {
+        DataType::Struct(_) | DataType::Map(_, _) | DataType::List(_) => {}
+        _ => return args.refuse(),
+    }
+    let options = WriteOptions::of(&args, 1)?;
+    let settings = format!("{options:?}");
+    let codec = Arc::new(ToJson(options));
+    Ok(Payload::call(
+        "to_json",
+        DataType::Utf8,
+        settings,
+        codec,
+        args.exprs[0].clone(),
+    ))
+}
+
+#[derive(Debug)]
+struct ToJson(WriteOptions);
+
+impl Codec for ToJson {
+    fn run(&self, input: &ArrayRef) -> Result<ArrayRef> {
+        let rows = (0..input.len()).map(|i| match input.is_valid(i) {
+            true => value_json(input, i, &self.0).map(Some),
+            false => Ok(None),
+        });
+        Ok(Arc::new(rows.collect::<Result<StringArray>>()?))
+    }
 }
 
 fn schema_type(ddl: &str) -> Result<DataType> {
@@ -233,64 +288,6 @@ fn schema_type(ddl: &str) -> Result<DataType> {
     let schema = types::parse_schema(ddl)
         .map_err(|e| SparkError::external("PARSE_SYNTAX_ERROR", format!("from_json: {e}")))?;
     Ok(DataType::Struct(schema.fields().clone()))
-}
-
-/// A call of `map` on constants, keys in lower case.
-fn constant_map(e: &Expr) -> Result<HashMap<String, String>> {
-    let texts = Kernel::of(e, "map").map(|(_, args)| {
-        args.iter()
-            .map(|a| match a {
-                Expr::Literal(v, _) => match v.cast_to(&DataType::Utf8) {
-                    Ok(ScalarValue::Utf8(Some(text))) => Some(text),
-                    _ => None,
-                },
-                _ => None,
-            })
-            .collect::<Option<Vec<_>>>()
-    });
-    match texts {
-        Some(Some(texts)) => Ok(texts
-            .chunks(2)
-            .map(|p| (p[0].to_lowercase(), p[1].clone()))
-            .collect()),
-        _ => Err(SparkError::external(
-            "INVALID_OPTIONS.NON_MAP_FUNCTION",
-            "options must be a map() of constant texts",
-        )),
-    }
-}
-
-fn decode(call: &Call<'_>) -> Result<ColumnarValue> {
-    let (mode, corrupt) = call.params.split_once(' ').unwrap_or(("PERMISSIVE", ""));
-    let mode = if mode == "FAILFAST" {
-        ParseMode::FailFast
-    } else {
-        ParseMode::Permissive
-    };
-    call.over_arrays(|a| {
-        let texts = a[0].as_string::<i32>();
-        if let DataType::Struct(fields) = call.returns {
-            return RecordDecoder.decode(texts, fields, mode, corrupt);
-        }
-        let mut bad = vec![false; texts.len()];
-        let rows = texts
-            .iter()
-            .map(|v| v.map(str::trim).filter(|v| !v.is_empty()));
-        let out = Column::of_rows(rows.collect()).decode(call.returns, &mut bad)?;
-        match bad.iter().position(|b| *b) {
-            Some(i) if mode == ParseMode::FailFast => {
-                let message = format!(
-                    "malformed record '{}' in parse mode FAILFAST",
-                    texts.value(i)
-                );
-                Err(SparkError::external(
-                    "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION",
-                    message,
-                ))
-            }
-            _ => Ok(out),
-        }
-    })
 }
 
 fn find(call: &Call<'_>) -> Result<ColumnarValue> {

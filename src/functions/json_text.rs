@@ -15,11 +15,13 @@ use datafusion::common::Result;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::datetime_format::moment;
 use super::error::mismatch;
+use super::json_options::Formats;
 use super::{parse, text};
 
 /// An object's entries in order, values unparsed.
-struct Entries<'a>(Vec<(String, &'a RawValue)>);
+pub(super) struct Entries<'a>(pub(super) Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Entries<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
@@ -49,13 +51,31 @@ pub(super) struct Column<'a> {
     /// `None` is NULL.
     values: Vec<Option<&'a str>>,
     rows: Vec<usize>,
+    formats: &'a Formats,
+    /// Whether these are whole records.
+    whole: bool,
 }
 
 impl<'a> Column<'a> {
     /// One value for each row.
-    pub(super) fn of_rows(values: Vec<Option<&'a str>>) -> Self {
+    pub(super) fn of_rows(values: Vec<Option<&'a str>>, formats: &'a Formats) -> Self {
         let rows = (0..values.len()).collect();
-        Self { values, rows }
+        Self {
+            values,
+            rows,
+            formats,
+            whole: true,
+        }
+    }
+
+    /// A column of values inside of these.
+    fn inner(&self, values: Vec<Option<&'a str>>, rows: Vec<usize>) -> Self {
+        Self {
+            values,
+            rows,
+            formats: self.formats,
+            whole: false,
+        }
     }
 
     /// The column as `t`. A value that does not fit becomes NULL and marks its row in `bad`.
@@ -86,11 +106,19 @@ impl<'a> Column<'a> {
                 };
                 parse::decimal(&text, *p, *s)?.ok()
             }),
-            DataType::Date32 => self.numbers::<Date32Type>(t, bad, |v| parse::date(&string(v)?)),
+            DataType::Date32 => {
+                let format = self.formats.date.as_deref();
+                self.numbers::<Date32Type>(t, bad, |v| match format {
+                    None => parse::date(&string(v)?),
+                    Some(format) => day(moment(&string(v)?, format)?),
+                })
+            }
             DataType::Timestamp(_, zone) => {
-                self.numbers::<TimestampMicrosecondType>(t, bad, |v| match string(v) {
-                    Some(text) => parse::timestamp(&text, zone.is_some()),
-                    None => whole(v)?.checked_mul(1_000_000),
+                let format = self.formats.of_time(zone.is_some());
+                self.numbers::<TimestampMicrosecondType>(t, bad, |v| match (string(v), format) {
+                    (Some(text), None) => parse::timestamp(&text, zone.is_some()),
+                    (Some(text), Some(format)) => moment(&text, format),
+                    (None, _) => whole(v)?.checked_mul(1_000_000),
                 })
             }
             DataType::Binary => {
@@ -133,10 +161,8 @@ impl<'a> Column<'a> {
                 let entry = o.as_ref()?.0.iter().rev().find(|(k, _)| k == field.name());
                 entry.map(|(_, v)| v.get())
             };
-            let column = Column {
-                values: objects.iter().map(pick).collect(),
-                rows: self.rows.clone(),
-            };
+            let values = objects.iter().map(pick).collect();
+            let column = self.inner(values, self.rows.clone());
             columns.push(column.decode(field.data_type(), bad)?);
         }
         let alive: NullBuffer = objects
@@ -144,21 +170,29 @@ impl<'a> Column<'a> {
             .map(Option::is_some)
             .collect::<Vec<_>>()
             .into();
-        Ok(Arc::new(StructArray::try_new(
+        Ok(Arc::new(StructArray::try_new_with_length(
             fields.clone(),
             columns,
             Some(alive),
+            objects.len(),
         )?))
     }
 
     fn lists(&self, field: &FieldRef, bad: &mut [bool]) -> Result<ArrayRef> {
-        let lists = self.each(bad, |v| serde_json::from_str::<Vec<&'a RawValue>>(v).ok());
+        // A whole record that is an object stands for an array of it.
+        let one = self.whole && matches!(field.data_type(), DataType::Struct(_));
+        let lists = self.each(bad, |v| match one && v.starts_with('{') {
+            true => serde_json::from_str::<&'a RawValue>(v)
+                .ok()
+                .map(|v| vec![v]),
+            false => serde_json::from_str::<Vec<&'a RawValue>>(v).ok(),
+        });
         let items = lists
             .iter()
             .zip(&self.rows)
             .flat_map(|(l, row)| l.iter().flatten().map(|v| (Some(v.get()), *row)));
         let (values, rows) = items.unzip();
-        let values = Column { values, rows }.decode(field.data_type(), bad)?;
+        let values = self.inner(values, rows).decode(field.data_type(), bad)?;
         let offsets =
             OffsetBuffer::from_lengths(lists.iter().map(|l| l.as_ref().map_or(0, Vec::len)));
         let alive: NullBuffer = lists.iter().map(Option::is_some).collect::<Vec<_>>().into();
@@ -188,7 +222,9 @@ impl<'a> Column<'a> {
                 .flat_map(|o| o.0.iter().map(|(_, v)| (Some(v.get()), *row)))
         });
         let (values, rows) = items.unzip();
-        let values = Column { values, rows }.decode(fields[1].data_type(), bad)?;
+        let values = self
+            .inner(values, rows)
+            .decode(fields[1].data_type(), bad)?;
         let offsets =
             OffsetBuffer::from_lengths(objects.iter().map(|o| o.as_ref().map_or(0, |o| o.0.len())));
         let alive: NullBuffer = objects
@@ -234,6 +270,11 @@ fn float(v: &str) -> Option<f64> {
         "-Infinity" | "-INF" => Some(f64::NEG_INFINITY),
         _ => None,
     }
+}
+
+/// The day of a moment in microseconds.
+fn day(micros: i64) -> Option<i32> {
+    micros.div_euclid(86_400_000_000).try_into().ok()
 }
 
 /// Bytes from base64 with its padding.

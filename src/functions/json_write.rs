@@ -1,58 +1,30 @@
-//! Values as JSON text, and the types that JSON text suggests.
+//! Values as JSON text.
+
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, TimestampMicrosecondType};
-use chrono::Timelike;
+use arrow::datatypes::{DataType, Date32Type, TimestampMicrosecondType};
+use base64::Engine;
+use chrono::{NaiveDateTime, Timelike};
 use datafusion::common::Result;
-use serde_json::Value;
 
-use super::coerce::array_of;
+use super::json_options::WriteOptions;
 use super::json_text::quote;
 use super::text;
 
-/// The type that Spark infers for a JSON value.
-pub(super) fn type_of(v: &Value) -> DataType {
-    match v {
-        Value::Null | Value::String(_) => DataType::Utf8,
-        Value::Bool(_) => DataType::Boolean,
-        Value::Number(n) if n.is_i64() => DataType::Int64,
-        Value::Number(n) if n.is_u64() => DataType::Decimal128(20, 0),
-        Value::Number(_) => DataType::Float64,
-        Value::Array(items) => {
-            let types: Vec<_> = items.iter().filter(|v| !v.is_null()).map(type_of).collect();
-            array_of(
-                super::coerce::common_of(&types, "")
-                    .ok()
-                    .filter(|t| *t != DataType::Null)
-                    .unwrap_or(DataType::Utf8),
-            )
-        }
-        Value::Object(map) => {
-            let mut fields: Vec<_> = map
-                .iter()
-                .map(|(k, v)| arrow::datatypes::Field::new(k, type_of(v), true))
-                .collect();
-            fields.sort_by(|a, b| a.name().cmp(b.name()));
-            DataType::Struct(fields.into())
-        }
-    }
-}
-
-/// The value at `i` as JSON. NULL fields of structs are left out, NULL values of maps and arrays are written.
-pub(super) fn value_json(array: &ArrayRef, i: usize) -> Result<String> {
-    if array.is_null(i) {
+/// The value at `i` as JSON. NULL fields of structs are left out unless the options want them, NULL values of maps and arrays are
+/// written.
+pub(super) fn value_json(array: &ArrayRef, i: usize, options: &WriteOptions) -> Result<String> {
+    if nothing(array, i) {
         return Ok("null".into());
     }
     Ok(match array.data_type() {
         DataType::Struct(fields) => {
             let mut parts = vec![];
             for (field, column) in fields.iter().zip(array.as_struct().columns()) {
-                if column.is_valid(i) {
-                    parts.push(format!(
-                        "{}:{}",
-                        quote(field.name()),
-                        value_json(column, i)?
-                    ));
+                if !nothing(column, i) || !options.without_nulls {
+                    let value = value_json(column, i, options)?;
+                    parts.push(format!("{}:{value}", quote(field.name())));
                 }
             }
             format!("{{{}}}", parts.join(","))
@@ -60,40 +32,37 @@ pub(super) fn value_json(array: &ArrayRef, i: usize) -> Result<String> {
         DataType::List(_) => {
             let items = array.as_list::<i32>().value(i);
             let parts = (0..items.len())
-                .map(|j| value_json(&items, j))
+                .map(|j| value_json(&items, j, options))
                 .collect::<Result<Vec<_>>>()?;
             format!("[{}]", parts.join(","))
         }
-        DataType::Map(_, _) => {
-            let entries = array.as_map().value(i);
-            let pair = |j| {
-                let key = text::value_text(entries.column(0), j)?.unwrap_or_default();
-                Ok(format!(
-                    "{}:{}",
-                    quote(&key),
-                    value_json(entries.column(1), j)?
-                ))
-            };
-            format!(
-                "{{{}}}",
-                (0..entries.len())
-                    .map(pair)
-                    .collect::<Result<Vec<_>>>()?
-                    .join(",")
-            )
-        }
+        DataType::Map(_, _) => map_json(array, i, options)?,
+        DataType::Date32 => match options.formats.date.as_deref() {
+            None => quote(&text::value_text(array, i)?.unwrap_or_default()),
+            Some(format) => {
+                let days = i64::from(array.as_primitive::<Date32Type>().value(i));
+                let moment = days.checked_mul(86_400_000_000).and_then(text::datetime_of);
+                moment.map_or_else(|| days.to_string(), |t| spelled(t, format))
+            }
+        },
         DataType::Timestamp(_, zone) => {
             let micros = array.as_primitive::<TimestampMicrosecondType>().value(i);
-            let zone = if zone.is_some() { "Z" } else { "" };
-            match text::datetime_of(micros) {
-                Some(t) => format!(
-                    "\"{}T{}.{:03}{zone}\"",
+            let zoned = zone.is_some();
+            match (text::datetime_of(micros), options.formats.of_time(zoned)) {
+                (None, _) => micros.to_string(),
+                (Some(t), Some(format)) => spelled(t, format),
+                (Some(t), None) => format!(
+                    "\"{}T{}.{:03}{}\"",
                     text::date_text(t.date()),
                     t.format("%H:%M:%S"),
-                    t.nanosecond() / 1_000_000
+                    t.nanosecond() / 1_000_000,
+                    if zoned { "Z" } else { "" }
                 ),
-                None => micros.to_string(),
             }
+        }
+        DataType::Binary => {
+            let bytes = array.as_binary::<i32>().value(i);
+            quote(&base64::engine::general_purpose::STANDARD.encode(bytes))
         }
         t if t.is_numeric() || *t == DataType::Boolean => {
             let plain = text::value_text(array, i)?.unwrap_or_default();
@@ -105,4 +74,29 @@ pub(super) fn value_json(array: &ArrayRef, i: usize) -> Result<String> {
         }
         _ => quote(&text::value_text(array, i)?.unwrap_or_default()),
     })
+}
+
+/// Whether there is NULL at `i`; a column of type VOID has nothing else.
+fn nothing(array: &ArrayRef, i: usize) -> bool {
+    array.is_null(i) || *array.data_type() == DataType::Null
+}
+
+fn map_json(array: &ArrayRef, i: usize, options: &WriteOptions) -> Result<String> {
+    let entries = array.as_map().value(i);
+    let (keys, values) = (entries.column(0), Arc::clone(entries.column(1)));
+    let pair = |j| {
+        let key = text::value_text(keys, j)?.unwrap_or_default();
+        Ok(format!(
+            "{}:{}",
+            quote(&key),
+            value_json(&values, j, options)?
+        ))
+    };
+    let parts = (0..entries.len()).map(pair).collect::<Result<Vec<_>>>()?;
+    Ok(format!("{{{}}}", parts.join(",")))
+}
+
+/// A moment in a format of chrono's, in quotes.
+fn spelled(t: NaiveDateTime, format: &str) -> String {
+    quote(&t.and_utc().format(format).to_string())
 }

@@ -4,9 +4,46 @@
 //! gets an expression back. That is a kernel of Weir's own where Spark differs from the libraries, a plain expression
 //! where one says it all (`nvl2` is a CASE), else a call of datafusion-spark or DataFusion with arguments cast as Spark
 //! casts them. Aggregates and window functions are not in here; see [`aggregates`].
+//!
+//! # Payloads
+//!
+//! What messages are written in, read to columns and back. Schemas and options are constants, `options` is a `map()` of texts; an
+//! unknown option is refused. NULL in is NULL out, in every mode, and is no bad payload.
+//!
+//! | call | gives | options |
+//! | --- | --- | --- |
+//! | `from_json(STRING, ddl[, options])` | a struct, array or map; the argument must be STRING, bytes need `CAST(… AS STRING)` | `mode`, `columnNameOfCorruptRecord`, `dateFormat`, `timestampFormat`, `timestampNTZFormat` |
+//! | `to_json(value[, options])` | STRING | `ignoreNullFields`, the formats above |
+//! | `schema_of_json(constant[, options])` | the type's DDL | `primitivesAsString`, `prefersDecimal` |
+//! | `from_avro(BINARY, schema[, options])` | the schema's type | `mode`, `avroSchema` (the reader's, if it is not the writer's), `enableStableIdentifiersForUnionType`, `stableIdentifierPrefixForUnionType` |
+//! | `to_avro(value[, schema])` | BINARY; without a schema in the one Spark derives from the column's type | |
+//! | `schema_of_avro(schema[, options])` | the type's DDL | as for unions above |
+//! | `from_avro(BINARY, subject, options)` | as above; payloads in a schema registry's wire format (a zero, the schema's id in four bytes) | those above and `schema.registry.url`, … |
+//! | `to_avro(value, subject, options)` | such payloads | `schema.registry.url`, …, `avroSchema`, `auto.register.schemas` (true) |
+//! | `from_protobuf(BINARY, message, descriptor[, options])` | a struct | `mode`, `recursive.fields.max.depth`, `emit.default.values`, `enums.as.ints`, `upcast.unsigned.ints`, `unwrap.primitive.wrapper.types`, `convert.any.fields.to.json`, `schema.registry.wire.format` |
+//! | `to_protobuf(STRUCT, message, descriptor)` | BINARY | |
+//!
+//! **Bad payloads.** `mode` is `FAILFAST` for Avro and Protobuf, `PERMISSIVE` for JSON. FAILFAST ends the query with the row of the
+//! batch (from 0) and the reason. PERMISSIVE makes NULL of a Protobuf message and of Avro scalars, a struct of NULLs of an Avro
+//! record, NULL of each JSON field that does not fit, with the text in the corrupt-record column if the schema has one; rows beside it are
+//! never touched. Bytes left over behind an Avro value are bad, where Spark drops them: they mean that the schema is not the one of
+//! the data, most often that a registry's header was not taken off. A key twice in one Avro map is bad too.
+//!
+//! **Types.** As in Spark, except: `time-micros` and `timestamp-nanos` are BIGINT; a timestamp whose unit differs between writer's and
+//! reader's schema keeps its instant; entries of Protobuf maps stand in order of their keys; recursive Avro schemas are refused.
+//!
+//! **Registries.** `schema.registry.url` (several, separated by commas, are tried in turn), `schema.registry.subject` in place of the
+//! second argument, `schema.registry.version` (`latest`, or a number), `basic.auth.user.info` (`user:password`) or
+//! `bearer.auth.token`, `schema.registry.ssl.ca.location` (certificates in PEM), `schema.registry.timeout.ms` (5000, for one
+//! attempt), `schema.registry.retries` (3). The reader's schema is the version of the subject when the query is planned, or
+//! `avroSchema`; it does not change while the query runs, whatever writers do. `to_avro` registers its schema when it is planned.
+//! Each call has its own connection and asks for each id once; requests block the thread that evaluates the expression, for as long
+//! as timeout and retries allow. An id that the registry does not know makes a bad payload; a registry that cannot be reached ends
+//! the query in every mode. Credentials are in no plan, error or log.
 
 pub mod aggregates;
 mod arithmetic;
+mod avro;
 pub(crate) mod cast;
 mod checked;
 pub(crate) mod coerce;
@@ -19,7 +56,11 @@ pub(crate) mod grouping;
 mod hash;
 pub(crate) mod intervals;
 pub mod json;
+mod json_infer;
+mod json_options;
 mod json_path;
+#[cfg(test)]
+mod json_tests;
 mod json_text;
 mod json_write;
 pub(crate) mod kernel;
@@ -29,10 +70,15 @@ pub(crate) mod normalize;
 mod number_format;
 pub(crate) mod operators;
 mod parse;
+mod payload;
+mod protobuf;
 mod regex;
+mod registry;
 mod rounding;
 mod strings;
 pub(crate) mod structs;
+#[cfg(test)]
+mod testing;
 mod text;
 pub mod windows;
 
@@ -189,6 +235,8 @@ static TABLE: LazyLock<HashMap<&'static str, Resolver>> = LazyLock::new(|| {
         maps::FUNCTIONS,
         structs::FUNCTIONS,
         json::FUNCTIONS,
+        avro::FUNCTIONS,
+        protobuf::FUNCTIONS,
         datetime::FUNCTIONS,
         datetime_format::FUNCTIONS,
         hash::FUNCTIONS,

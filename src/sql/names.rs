@@ -266,6 +266,16 @@ fn case(operand: Option<&Expr>, conditions: &[CaseWhen], otherwise: Option<&Expr
     out + " END"
 }
 
+/// Functions whose columns are called after the value alone.
+const NAMED_BY_VALUE: &[&str] = &[
+    "from_json",
+    "to_json",
+    "from_avro",
+    "to_avro",
+    "from_protobuf",
+    "to_protobuf",
+];
+
 fn function(f: &Function) -> String {
     if f.over.is_some() || f.filter.is_some() {
         return f.to_string();
@@ -274,7 +284,13 @@ fn function(f: &Function) -> String {
         return format!("{}()", f.name.to_string().to_lowercase());
     };
     let name = f.name.to_string().to_lowercase();
-    let args = list.args.iter().map(|a| match a {
+    // Schemas and options, which may hold secrets, are no part of these names.
+    let named_by = if NAMED_BY_VALUE.contains(&name.as_str()) {
+        1
+    } else {
+        list.args.len()
+    };
+    let args = list.args.iter().take(named_by).map(|a| match a {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => text(e),
         FunctionArg::Unnamed(FunctionArgExpr::Wildcard) if name == "count" => "1".into(),
         other => other.to_string(),

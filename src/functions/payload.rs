@@ -1,0 +1,327 @@
+//! Functions over payloads (Avro, Protobuf): a call carries a codec built once, at planning, from constant arguments.
+//!
+//! A [`Codec`] owns what its call needs from row to row: parsed schemas, a connection to a registry. Nothing of it is shared with
+//! other calls. Two calls are the same if their names, result types and settings are; settings never hold secrets.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, StructArray, new_null_array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::Result;
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility, expr::ScalarFunction,
+};
+use datafusion::scalar::ScalarValue;
+
+use super::Args;
+use super::error::{SparkError, mismatch};
+use super::kernel::Kernel;
+
+/// What a payload function does with one column: as many values out as in, in the same order.
+pub(super) trait Codec: fmt::Debug + Send + Sync {
+    /// Runs over a whole column.
+    fn run(&self, input: &ArrayRef) -> Result<ArrayRef>;
+}
+
+/// One call of a payload function.
+#[derive(Clone)]
+pub(super) struct Payload {
+    name: &'static str,
+    returns: DataType,
+    settings: String,
+    codec: Arc<dyn Codec>,
+    signature: Signature,
+}
+
+impl Payload {
+    /// A call of `name` on `input`. `settings` says in words, without secrets, all that tells this call from another.
+    pub(super) fn call(
+        name: &'static str,
+        returns: DataType,
+        settings: impl Into<String>,
+        codec: Arc<dyn Codec>,
+        input: Expr,
+    ) -> Expr {
+        let payload = Self {
+            name,
+            returns,
+            settings: settings.into(),
+            codec,
+            signature: Signature::one_of(vec![TypeSignature::VariadicAny], Volatility::Immutable),
+        };
+        let udf = Arc::new(ScalarUDF::from(payload));
+        Expr::ScalarFunction(ScalarFunction::new_udf(udf, vec![input]))
+    }
+
+    fn shown(&self, args: &str) -> String {
+        format!("{}[{}]({args})", self.name, self.settings)
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown("…"))
+    }
+}
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.returns == other.returns && self.settings == other.settings
+    }
+}
+
+impl Eq for Payload {}
+
+impl Hash for Payload {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+        self.settings.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for Payload {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn display_name(&self, args: &[Expr]) -> Result<String> {
+        let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+        Ok(self.shown(&args.join(", ")))
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let args: Vec<String> = args.iter().map(|a| a.schema_name().to_string()).collect();
+        Ok(self.shown(&args.join(", ")))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
+        Ok(self.returns.clone())
+    }
+
+    fn return_field_from_args(&self, _args: ReturnFieldArgs) -> Result<FieldRef> {
+        Ok(Arc::new(Field::new(self.name, self.returns.clone(), true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match &args.args[0] {
+            ColumnarValue::Array(input) => Ok(ColumnarValue::Array(self.codec.run(input)?)),
+            ColumnarValue::Scalar(value) => {
+                let out = self.codec.run(&value.to_array()?)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&out, 0)?))
+            }
+        }
+    }
+}
+
+/// What happens to a payload that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// The query fails.
+    FailFast,
+    /// The row gets NULL; a struct of NULLs where the payload is a struct, as in Spark.
+    Permissive,
+}
+
+/// Why one payload cannot be read.
+pub(super) type Bad = String;
+
+/// Options of one call: a constant `map()`, keys in lower case.
+#[derive(Default)]
+pub(super) struct Options {
+    function: &'static str,
+    values: BTreeMap<String, String>,
+}
+
+impl Options {
+    /// The options in argument `i`, if the call has one.
+    ///
+    /// # Errors
+    /// An argument that is no constant map of texts, or an option that is not in `known`.
+    pub(super) fn of(
+        args: &Args<'_>,
+        i: usize,
+        function: &'static str,
+        known: &[&str],
+    ) -> Result<Self> {
+        let values = match args.exprs.get(i) {
+            Some(e) => constant_map(e, function)?,
+            None => BTreeMap::new(),
+        };
+        for key in values.keys() {
+            if !known.iter().any(|name| name.eq_ignore_ascii_case(key)) {
+                let known = known.join(", ");
+                return Err(SparkError::external(
+                    "INVALID_OPTIONS.UNKNOWN",
+                    format!("{function}: unknown option '{key}', allowed are {known}"),
+                ));
+            }
+        }
+        Ok(Self { function, values })
+    }
+
+    /// The value of an option.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.values
+            .get(&name.to_ascii_lowercase())
+            .map(String::as_str)
+    }
+
+    /// An option that is `true` or `false`.
+    pub(super) fn flag(&self, name: &str, default: bool) -> Result<bool> {
+        match self.get(name).map(str::to_ascii_lowercase).as_deref() {
+            None => Ok(default),
+            Some("true") => Ok(true),
+            Some("false") => Ok(false),
+            Some(_) => Err(self.wrong(name, "true, false")),
+        }
+    }
+
+    /// An option that is a whole number.
+    pub(super) fn number(&self, name: &str, default: i64) -> Result<i64> {
+        match self.get(name) {
+            None => Ok(default),
+            Some(text) => text
+                .trim()
+                .parse()
+                .map_err(|_| self.wrong(name, "a whole number")),
+        }
+    }
+
+    /// The option `mode`, FAILFAST if it is not given.
+    pub(super) fn mode(&self) -> Result<Mode> {
+        let mode = self.get("mode").unwrap_or("FAILFAST");
+        match mode.to_ascii_uppercase().as_str() {
+            "FAILFAST" => Ok(Mode::FailFast),
+            "PERMISSIVE" => Ok(Mode::Permissive),
+            other => Err(SparkError::external(
+                "PARSE_MODE_UNSUPPORTED",
+                format!(
+                    "{}: mode {other}; allowed are PERMISSIVE, FAILFAST",
+                    self.function
+                ),
+            )),
+        }
+    }
+
+    /// An error about the value of an option; the value itself may be secret and is not shown.
+    pub(super) fn wrong(&self, name: &str, allowed: &str) -> DataFusionError {
+        SparkError::external(
+            "INVALID_OPTIONS.VALUE",
+            format!("{}: option '{name}' must be {allowed}", self.function),
+        )
+    }
+}
+
+/// A call of `map` on constants, keys in lower case. Values may be secrets: no error shows them.
+pub(super) fn constant_map(e: &Expr, function: &str) -> Result<BTreeMap<String, String>> {
+    let wrong = || {
+        SparkError::external(
+            "INVALID_OPTIONS.NON_MAP_FUNCTION",
+            format!("{function}: options must be a map() of constant texts"),
+        )
+    };
+    let (_, args) = Kernel::of(e, "map").ok_or_else(wrong)?;
+    let text = |e: &Expr| match e {
+        Expr::Literal(v, _) => match v.cast_to(&DataType::Utf8) {
+            Ok(ScalarValue::Utf8(Some(text))) => Ok(text),
+            _ => Err(wrong()),
+        },
+        _ => Err(wrong()),
+    };
+    args.chunks(2)
+        .map(|pair| match pair {
+            [k, v] => Ok((text(k)?.to_ascii_lowercase(), text(v)?)),
+            _ => Err(wrong()),
+        })
+        .collect()
+}
+
+/// The payload column of a call, which has to be BINARY: a text in its place is a mistake that would read as rubbish.
+pub(super) fn binary_argument(args: &Args<'_>) -> Result<Expr> {
+    match &args.types[0] {
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::Null => {
+            args.cast(0, &DataType::Binary)
+        }
+        other => Err(mismatch(format!(
+            "{} reads BINARY, it was given {}",
+            args.name,
+            super::cast::type_text(other)
+        ))),
+    }
+}
+
+/// A payload column in the one layout that decoders read.
+pub(super) fn binary(input: &ArrayRef) -> Result<BinaryArray> {
+    match input.data_type() {
+        DataType::Binary => Ok(input.as_binary::<i32>().clone()),
+        _ => Ok(cast(input, &DataType::Binary)?.as_binary::<i32>().clone()),
+    }
+}
+
+/// The error for the first bad row of a batch in FAILFAST mode.
+pub(super) fn malformed(
+    condition: &'static str,
+    function: &str,
+    row: usize,
+    why: &str,
+) -> DataFusionError {
+    SparkError::external(
+        condition,
+        format!(
+            "{function}: row {row} of the batch (from 0) is malformed: {why}; parse mode FAILFAST, \
+             with the option 'mode' PERMISSIVE such rows are NULL"
+        ),
+    )
+}
+
+/// The result for rows that are NULL in (`null`) or bad: NULL for both, except that bad rows of a struct are structs of NULLs.
+pub(super) fn bad_struct(out: ArrayRef, null: &BinaryArray, bad: &[bool]) -> Result<ArrayRef> {
+    let (DataType::Struct(fields), true) = (out.data_type(), bad.contains(&true)) else {
+        return Ok(out);
+    };
+    let columns = out.as_struct().columns().to_vec();
+    let alive: Vec<bool> = (0..out.len())
+        .map(|i| null.is_valid(i) && (bad[i] || out.is_valid(i)))
+        .collect();
+    if fields.is_empty() {
+        return Ok(new_null_array(out.data_type(), out.len()));
+    }
+    Ok(Arc::new(StructArray::try_new(
+        fields.clone(),
+        columns,
+        Some(alive.into()),
+    )?))
+}
+
+/// `t` with every field nullable, however deep.
+pub(super) fn nullable(t: &DataType) -> DataType {
+    let field = |f: &FieldRef, may: bool| {
+        let t = nullable(f.data_type());
+        Arc::new(f.as_ref().clone().with_data_type(t).with_nullable(may))
+    };
+    match t {
+        DataType::Struct(fields) => {
+            DataType::Struct(fields.iter().map(|f| field(f, true)).collect())
+        }
+        DataType::List(item) => DataType::List(field(item, true)),
+        DataType::Map(entries, ordered) => {
+            let DataType::Struct(parts) = entries.data_type() else {
+                return t.clone();
+            };
+            let parts = vec![field(&parts[0], false), field(&parts[1], true)];
+            let entries = Field::new(entries.name(), DataType::Struct(parts.into()), false);
+            DataType::Map(Arc::new(entries), *ordered)
+        }
+        _ => t.clone(),
+    }
+}
