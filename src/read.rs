@@ -1,6 +1,7 @@
 //! Readers: what `read_stream()` and `read()` return.
 
 mod bounded;
+mod source_table;
 mod state;
 mod stream;
 
@@ -12,6 +13,7 @@ use std::collections::BTreeMap;
 use arrow::datatypes::SchemaRef;
 use weir_runtime::{Result, WeirError};
 
+use crate::session::{KAFKA_DISALLOWED, Session};
 use crate::types::parse_schema;
 
 /// Columns given by the user: Spark's schema text (`"id BIGINT, ts TIMESTAMP"`) or an Arrow schema.
@@ -42,6 +44,24 @@ impl IntoSchema for SchemaRef {
     fn into_schema(self) -> Result<SchemaRef> {
         Ok(self)
     }
+}
+
+/// Refuses options of a Kafka source or sink that the session's setting `spark.sql.kafka.disallowedOptions` names, with or without
+/// `kafka.` before properties of the client.
+pub(crate) fn check_kafka_options(session: &Session, options: &OptionTexts) -> Result<()> {
+    let disallowed = session.settings().get(KAFKA_DISALLOWED).unwrap_or_default();
+    for name in disallowed.split(',').map(str::trim) {
+        let property = format!("kafka.{name}");
+        if let Some(given) = [name, property.as_str()]
+            .into_iter()
+            .find(|name| !name.is_empty() && options.get(name).is_some())
+        {
+            return Err(WeirError::config(format!(
+                "option '{given}' of kafka is not allowed by the session's setting '{KAFKA_DISALLOWED}'"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Option texts by name; names are compared in any letter case, the last value given counts.

@@ -14,7 +14,9 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 use weir_runtime::{Result, WeirError};
 
-pub(crate) use conf::{CHECKPOINT, Conf, NEW_AGGREGATES, PROGRESS_BAR, TIME_ZONE};
+pub(crate) use conf::{
+    CHECKPOINT, Conf, KAFKA_DISALLOWED, NEW_AGGREGATES, PROGRESS_BAR, TIME_ZONE,
+};
 pub use udf::ScalarFn;
 
 use crate::dataframe::DataFrame;

@@ -45,6 +45,7 @@ fn context() -> SinkContext {
         key_columns: Vec::new(),
         parallelism: 1,
         committed_epoch: None,
+        unfinished: None,
         clock: Arc::new(ManualClock::new(0)),
         failpoints: Arc::new(FailPoints::default()),
     }

@@ -6,6 +6,7 @@ pub mod console;
 pub mod file;
 pub mod foreach;
 pub mod foreach_batch;
+pub mod kafka;
 pub mod memory;
 pub mod noop;
 pub mod rate;

@@ -60,6 +60,7 @@ pub(crate) fn sink_context(
         key_columns: Vec::new(),
         parallelism: 2,
         committed_epoch: committed.map(Epoch),
+        unfinished: None,
         clock: Arc::new(ManualClock::new(0)),
         failpoints: Arc::new(FailPoints::default()),
     }

@@ -4,6 +4,7 @@
 //! cargo run --release --example bench -- QUERY --data DIR --work DIR [--files 4] [--threads 2] [--sink checksum] [--check]
 //! cargo run --release --example bench -- epoch --work DIR [--epochs 500] [--state]
 //! cargo run --release --example bench -- state --work DIR [--keys 10000000] [--budget 64m]
+//! cargo run --release --example bench -- kafka --bootstrap HOST:PORT --data DIR --work DIR [--rows 1000000] [--measure limit,noop]
 //! ```
 //! `DIR` holds `bids_json/*.json`, `bids_parquet/*.parquet` and `manifest.json` with the number of rows.
 //!
@@ -20,10 +21,17 @@
 //! Watermarks stay 10 s behind. Every epoch is exactly-once with a checkpoint on disk. In append mode `rows_out` is smaller than the
 //! batch answer by the windows that are still open at the end; `--check` adds one bid far in the future, which closes them all, runs
 //! the same query over the same files in batch, and says whether rows and sums agree.
+//!
+//! `kafka` reads bids from a topic of four partitions, of which the first run makes it: into nothing, filtered by their JSON into nothing,
+//! Parquet and a topic, copied to a topic, all exactly-once; and takes the time from sending a record to reading its copy. `limit` is a
+//! consumer loop of the client library over the same topic. CPU time is that of this process: threads of the client library count, the
+//! broker does not, nor does Kafka's side of a commit.
+//!
 //! Compare `rows_per_cpu_s` of runs made one after the other on one machine; wall times mislead on a shared one.
 
 mod check;
 mod epoch;
+mod kafka;
 mod queries;
 mod sink;
 mod state;
@@ -43,7 +51,7 @@ use usage::{Usage, io, peak_rss, size};
 /// What to measure.
 #[derive(Parser)]
 struct Arguments {
-    /// `a` to `h`; `epoch` for the fixed cost of an epoch; `state` for state larger than memory.
+    /// `a` to `h`; `epoch` for the fixed cost of an epoch; `state` for state larger than memory; `kafka` for topics in and out.
     query: String,
     /// Directory of the generated data.
     #[arg(long, default_value = "data")]
@@ -75,6 +83,24 @@ struct Arguments {
     /// Memory for state (`state`), and for the other queries if given.
     #[arg(long)]
     budget: Option<String>,
+    /// A broker (`kafka`).
+    #[arg(long, value_name = "HOST:PORT")]
+    bootstrap: Option<String>,
+    /// Bids in the topic, which is filled by the first run (`kafka`).
+    #[arg(long, default_value_t = 1_000_000)]
+    rows: u64,
+    /// What to measure, separated by commas; everything unless given (`kafka`).
+    #[arg(long, value_delimiter = ',')]
+    measure: Vec<kafka::Measure>,
+    /// `maxOffsetsPerTrigger`; the source's default unless given (`kafka`).
+    #[arg(long)]
+    offsets: Option<u64>,
+    /// Records a second, for so many seconds after a warm-up (`kafka --measure latency`).
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    rate: u64,
+    /// See the rate.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -83,10 +109,11 @@ async fn main() -> Result<()> {
     match arguments.query.as_str() {
         "epoch" => epoch::run(&arguments).await,
         "state" => state::run(&arguments).await,
+        "kafka" => kafka::run(&arguments).await,
         query => match Bench::named(query) {
             Some(bench) => measure(&arguments, bench).await,
             None => Err(WeirError::config(format!(
-                "query '{query}' is not known, known: a, b, c, d, e, g, h, epoch, state"
+                "query '{query}' is not known, known: a, b, c, d, e, g, h, epoch, state, kafka"
             ))),
         },
     }

@@ -70,6 +70,11 @@ pub(crate) fn peak_rss() -> Result<u64> {
     status("VmHWM:")
 }
 
+/// Begins anew to take the most memory.
+pub(crate) fn reset_peak_rss() -> Result<()> {
+    std::fs::write("/proc/self/clear_refs", "5").map_err(io)
+}
+
 /// Memory this process has, in bytes.
 pub(crate) fn rss() -> Result<u64> {
     status("VmRSS:")

@@ -186,10 +186,10 @@ impl Coordinator {
         if let Some(elapsed_ms) = next.falling_behind_ms {
             tracing::warn!(trigger = ?config.trigger, elapsed_ms, "the query is falling behind: an epoch took longer than its trigger interval");
         }
-        let waiting = if idle {
-            "Waiting for data to arrive"
-        } else {
-            "Waiting for next trigger"
+        let waiting = match &executor.problem {
+            Some(problem) => problem.as_str(),
+            None if idle => "Waiting for data to arrive",
+            None => "Waiting for next trigger",
         };
         executor.shared.set_status(waiting, !idle, false);
         if next.wait_ms == 0 || (idle && std::mem::take(&mut self.woken) && self.wakes()) {

@@ -20,7 +20,7 @@ use crate::progress::iso;
 use crate::protocol::Action;
 use crate::shared::QueryShared;
 use crate::sink::{CommitOutcome, SinkCommitter};
-use crate::source::Offset;
+use crate::source::{Offset, Split};
 use crate::task::{BeginEpoch, TaskAck, TaskActor};
 use crate::topology::SharedSource;
 use crate::watermark::WatermarkTracker;
@@ -109,6 +109,8 @@ pub(crate) struct Executor {
     facts: Arc<OpenFacts>,
     pub(crate) timing: Timing,
     open: Option<OpenEpoch>,
+    /// Why a source cannot be asked at the moment.
+    pub(crate) problem: Option<String>,
 }
 
 /// When things started and how long they took; milliseconds.
@@ -152,6 +154,7 @@ impl Executor {
             facts,
             timing: Timing::default(),
             open: None,
+            problem: None,
         }
     }
 
@@ -230,9 +233,9 @@ impl Executor {
                 .source(&slot.uid)
                 .ok_or_else(|| missing_range(&slot.uid, epoch))?;
             let end = offset(&range.end).cloned();
+            let mut source = slot.source.lock().await;
             let splits = match &end {
                 Some(end) if Some(end) != range.start.as_ref() => {
-                    let mut source = slot.source.lock().await;
                     let splits = source.splits(epoch, range.start.as_ref(), end).await;
                     splits.map_err(|error| error.at(&slot.uid, 0))?
                 }
@@ -245,10 +248,12 @@ impl Executor {
                     numbered.map(|(index, split)| ((slot.node, index), split.name.clone())),
                 );
             }
+            let subtasks = slot.actors.len();
+            let home = |split: &Split| source.home(split, subtasks);
             for (actor, splits) in slot
                 .actors
                 .iter()
-                .zip(assign::assign(splits, slot.actors.len()))
+                .zip(assign::assign(splits, subtasks, home))
             {
                 actor.do_send(BeginEpoch {
                     epoch,

@@ -19,7 +19,7 @@ use crate::facts::OpenFacts;
 use crate::layout::{Layout, Role};
 use crate::protocol::{Protocol, SubtaskId};
 use crate::shared::QueryShared;
-use crate::sink::{Sink, SinkContext};
+use crate::sink::{Sink, SinkContext, UnfinishedEpoch};
 use crate::source::{SourceContext, WakeHandle};
 use crate::task::inputs::{Input, Inputs};
 use crate::task::outputs::Outputs;
@@ -216,6 +216,10 @@ impl<'a> Builder<'a> {
                 .last
                 .as_ref()
                 .map(|(manifest, _)| manifest.epoch),
+            unfinished: self.recovered.replay.as_ref().map(|plan| UnfinishedEpoch {
+                epoch: plan.epoch,
+                planned_ms: plan.batch_timestamp_ms,
+            }),
             clock: Arc::clone(&self.shared.config.clock),
             failpoints: Arc::clone(&self.shared.config.failpoints),
         }

@@ -62,6 +62,7 @@ pub use query::StreamingQuery;
 pub use restart::RestartPolicy;
 pub use sink::{
     CommitOutcome, Committable, Delivery, OutputMode, Sink, SinkCommitter, SinkContext, SinkWriter,
+    UnfinishedEpoch,
 };
 pub use source::{
     Admission, Backlog, Offset, Polled, ReaderCounts, Source, SourceContext, SourceReader, Split,

@@ -92,7 +92,7 @@ pub struct SourceProgress {
     pub input_rows_per_second: f64,
     /// Rows per second of this epoch's duration.
     pub processed_rows_per_second: f64,
-    /// Counters of the source: `badRecords`, `splits`.
+    /// Counters of the source: `badRecords`, `splits`, and those of its kind, such as `lostOffsets` and how far it is behind.
     pub metrics: BTreeMap<String, String>,
 }
 
@@ -104,7 +104,7 @@ pub struct SinkProgress {
     pub description: String,
     /// Rows written; always known.
     pub num_output_rows: u64,
-    /// Counters of the sink: `delivery`.
+    /// What the sink promises (`delivery`) and what its writers counted in the epoch.
     pub metrics: BTreeMap<String, String>,
 }
 

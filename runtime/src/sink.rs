@@ -59,6 +59,15 @@ impl std::fmt::Display for OutputMode {
     }
 }
 
+/// An epoch that an earlier run planned and did not finish: it comes again, with the same rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnfinishedEpoch {
+    /// Its number.
+    pub epoch: Epoch,
+    /// When it was planned, unix milliseconds by the engine's clock: no row of it was written anywhere before.
+    pub planned_ms: i64,
+}
+
 /// What a sink gets when a generation starts.
 #[derive(Clone)]
 pub struct SinkContext {
@@ -79,6 +88,8 @@ pub struct SinkContext {
     pub parallelism: usize,
     /// Last committed epoch, or `None` if the query is new. Whatever the sink holds of later epochs is of a dead run.
     pub committed_epoch: Option<Epoch>,
+    /// The epoch after it, if an earlier run began it. The target may hold its rows already.
+    pub unfinished: Option<UnfinishedEpoch>,
     /// The engine's clock.
     pub clock: Arc<dyn Clock>,
     /// Fault points of this query.
@@ -152,6 +163,11 @@ pub trait SinkWriter: Send {
     /// # Errors
     /// If they cannot be made durable.
     async fn prepare(&mut self, epoch: Epoch) -> Result<Committable>;
+
+    /// What the writer counted in the epoch it has just prepared, by name; progress shows the sums over all subtasks.
+    fn take_metrics(&mut self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// Makes epochs visible, one at a time, in order.

@@ -1,6 +1,7 @@
 //! What the author of a source implements, in two parts: a [`Source`] that plans (what is there, what does the next epoch
 //! read, cut into splits) and a [`SourceReader`] per subtask that reads splits on its own thread. Neither sees an actor.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,6 +145,12 @@ pub trait Source: Send {
         Vec::new()
     }
 
+    /// The subtask, of `subtasks`, that should read a split, where it matters which one does: it may hold a connection, or data it has
+    /// read ahead. `None`: any of them; the engine spreads such splits by weight.
+    fn home(&self, _split: &Split, _subtasks: usize) -> Option<usize> {
+        None
+    }
+
     /// A reader for one subtask.
     ///
     /// # Errors
@@ -160,6 +167,16 @@ pub trait Source: Send {
 
     /// The newest offset the source knows of, for the lag in progress; `None` if it cannot tell.
     fn newest(&self) -> Option<Offset> {
+        None
+    }
+
+    /// Counters of the source for the progress of an epoch that ended at `end`, by name.
+    fn metrics(&self, _end: Option<&Offset>) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
+    /// Why the source cannot be asked at the moment, if that may pass; the query's status shows it.
+    fn problem(&self) -> Option<String> {
         None
     }
 

@@ -48,6 +48,8 @@ pub(crate) struct TaskAck {
     pub(crate) event_times: Vec<(String, EventTimeStats)>,
     pub(crate) split_times: Vec<(String, SplitEventTimes)>,
     pub(crate) committable: Option<Committable>,
+    /// Counters of the sink's writer, by name.
+    pub(crate) sink_metrics: Vec<(&'static str, u64)>,
     /// Rows read (source) or written (sink) in the epoch.
     pub(crate) rows: u64,
     pub(crate) bad_records: u64,
@@ -65,6 +67,7 @@ impl TaskAck {
             event_times: Vec::new(),
             split_times: Vec::new(),
             committable: None,
+            sink_metrics: Vec::new(),
             rows: 0,
             bad_records: 0,
         }

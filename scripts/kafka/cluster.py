@@ -28,7 +28,7 @@ USER, PASSWORD = "weir", "weir-secret"
 
 # Small and prompt: what otherwise takes minutes (retention, compaction, timed out transactions) takes a fraction of a second.
 # `{all}` is the number of brokers, `{most}` of them are a majority. A killed broker is missed after `{session}` ms, and only then may it
-# come back; three share the processors and get more time before they count as dead.
+# come back; less would take brokers for dead that a busy machine keeps waiting.
 SETTINGS = """\
 process.roles=broker,controller
 controller.listener.names=CONTROLLER
@@ -64,7 +64,7 @@ metric.reporters=
 
 def server_properties(node: int, brokers: list, data: pathlib.Path, tls) -> str:
     count = len(brokers)
-    text = SETTINGS.format(all=count, most=count // 2 + 1, session=1500 if count == 1 else 3000)
+    text = SETTINGS.format(all=count, most=count // 2 + 1, session=6000)
     ports = next(broker for broker in brokers if broker["id"] == node)
     listeners = f"PLAINTEXT://127.0.0.1:{ports['plain']},CONTROLLER://127.0.0.1:{ports['controller']}"
     if tls:

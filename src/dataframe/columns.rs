@@ -8,7 +8,7 @@ use super::generate::select;
 use crate::expr::{IntoColumn, column, expr, find};
 
 impl DataFrame {
-    /// These columns: names, `*`, or expressions; `explode(...)` among them makes a row per element.
+    /// These columns: names, `*`, `x.*` for the fields of a struct or the columns of the frame with that alias, or expressions; `explode(...)` among them makes a row per element.
     ///
     /// # Errors
     /// If a column does not exist or types do not fit.

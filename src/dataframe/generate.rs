@@ -2,15 +2,17 @@
 
 use std::sync::LazyLock;
 
+use arrow::datatypes::DataType;
 use datafusion::catalog::view::ViewTable;
-use datafusion::logical_expr::{Expr, LogicalPlanBuilder, select_expr::SelectExpr};
+use datafusion::common::Column;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlanBuilder, select_expr::SelectExpr};
 use futures::FutureExt;
 use regex::Regex;
 use std::sync::Arc;
 use weir_runtime::{Result, WeirError};
 
 use super::DataFrame;
-use crate::expr::find;
+use crate::expr::{col, find};
 use crate::plan::plan_error;
 use crate::session::Session;
 
@@ -79,10 +81,49 @@ fn project(frame: &DataFrame, columns: Vec<Expr>) -> Result<DataFrame> {
                         .map(|(_, value)| SelectExpr::Expression(value)),
                 );
             }
+            Expr::Column(column) if column.relation.is_none() && column.name.ends_with(".*") => {
+                all.extend(starred(frame, &column.name)?);
+            }
             _ => all.push(SelectExpr::Expression(frame.resolve(expr)?)),
         }
     }
     frame.build(|builder| builder.project(all))
+}
+
+/// `x.*`: the columns of the frame with the alias `x`, else the fields of the struct `x`.
+fn starred(frame: &DataFrame, text: &str) -> Result<Vec<SelectExpr>> {
+    let base = text.strip_suffix(".*").unwrap_or(text);
+    let schema = frame.plan().schema();
+    let of_alias: Vec<SelectExpr> = schema
+        .iter()
+        .filter(|(qualifier, _)| {
+            qualifier.is_some_and(|name| name.table().eq_ignore_ascii_case(base))
+        })
+        .map(|column| SelectExpr::Expression(Expr::Column(Column::from(column))))
+        .collect();
+    if !of_alias.is_empty() {
+        return Ok(of_alias);
+    }
+    let fields = match frame
+        .resolve(col(base))?
+        .get_type(schema)
+        .map_err(plan_error)?
+    {
+        DataType::Struct(fields) => fields,
+        other => {
+            return Err(WeirError::plan(format!(
+                "'{text}': '{base}' is no frame and no struct whose fields could be taken, its type is {other}"
+            ))
+            .with_condition("CANNOT_RESOLVE_STAR_EXPAND"));
+        }
+    };
+    let field = |name: &String| {
+        let path = format!("{base}.`{}`", name.replace('`', "``"));
+        Ok(SelectExpr::Expression(
+            frame.resolve(col(&path))?.unalias().alias(name),
+        ))
+    };
+    fields.iter().map(|known| field(known.name())).collect()
 }
 
 /// The frame's columns and those of the generator, which is planned as SQL over a view.

@@ -1,36 +1,22 @@
 //! `session.read()`: opens bounded data. Text formats are read by the same decoders as streams, Parquet by DataFusion.
 
-use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::catalog::streaming::StreamingTable;
-use datafusion::error::DataFusionError;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
-use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::prelude::ParquetReadOptions;
-use tokio::sync::mpsc::Sender;
 use weir_connectors::file::sink::manifest::committed_files;
 use weir_connectors::file::source::{FileSource, FileSourceConfig};
-use weir_runtime::{
-    Admission, Epoch, FailPoints, Polled, Result, Source, SourceContext, SourceReader, Split,
-    SystemClock, WakeHandle, WeirError,
-};
-use weir_state::CheckpointLocation;
+use weir_connectors::kafka::source::{KafkaSource, KafkaSourceConfig};
+use weir_runtime::{Result, Source, WeirError};
 
-use super::{IntoSchema, OptionTexts, state};
+use super::source_table::SourceTable;
+use super::stream::fixed_schema;
+use super::{IntoSchema, OptionTexts, check_kafka_options, state};
 use crate::dataframe::DataFrame;
 use crate::plan::plan_error;
 use crate::session::{Session, TIME_ZONE};
 
-/// Rows asked of a reader at a time.
-const BATCH_ROWS: usize = 8192;
-
-/// Describes a bounded table in files.
+/// Describes a bounded table in files or topics.
 #[derive(Clone)]
 pub struct DataFrameReader {
     session: Session,
@@ -51,7 +37,7 @@ impl DataFrameReader {
         }
     }
 
-    /// The format: json, csv, parquet or text; `statestore` and `state-metadata` over the checkpoint of a query, running or not.
+    /// The format: json, csv, parquet or text; kafka, see [`open`](Self::open); `statestore` and `state-metadata` over the checkpoint of a query, running or not.
     #[must_use]
     pub fn format(mut self, format: impl Into<String>) -> Self {
         self.format = Some(format.into());
@@ -95,14 +81,16 @@ impl DataFrameReader {
         if let Some(problem) = self.problem.take() {
             return Err(problem);
         }
-        let format = self.format.take().ok_or_else(|| {
-            WeirError::config(
-                "a table needs a format, allowed: json, csv, parquet, text, statestore, state-metadata",
-            )
-        })?;
+        let format = self.format.take().ok_or_else(no_format)?;
         match format.to_ascii_lowercase().as_str() {
             "statestore" => return state::entries(&self.session, path, &self.options).await,
             "state-metadata" => return state::metadata(&self.session, path, &self.options).await,
+            "kafka" if path.is_empty() => return self.kafka(),
+            "kafka" => {
+                return Err(WeirError::config(format!(
+                    "a table of format 'kafka' has no path such as '{path}': name topics by the option 'subscribe' and call open()"
+                )));
+            }
             _ => {}
         }
         if format.eq_ignore_ascii_case("parquet") {
@@ -127,13 +115,43 @@ impl DataFrameReader {
         let source = FileSource::new(config.clone())?;
         source.check_path()?;
         let schema = source.schema();
-        let files = Files {
-            config,
-            schema: Arc::clone(&schema),
-        };
-        let table = StreamingTable::try_new(schema, vec![Arc::new(files)]).map_err(plan_error)?;
+        let files = SourceTable::new(schema, 1, move || {
+            Ok(Box::new(FileSource::new(config.clone())?))
+        });
         self.session
-            .frame_over(&format.to_ascii_lowercase(), Arc::new(table))
+            .frame_over(&format.to_ascii_lowercase(), files.table()?)
+    }
+
+    /// The table of a format that needs no path: kafka, from the earliest to the latest offsets unless options say otherwise. Each
+    /// time the frame is read, the offsets are looked up anew.
+    ///
+    /// # Errors
+    /// If the format is missing or needs a path, or an option is missing, unknown or not allowed.
+    pub fn open(mut self) -> Result<DataFrame> {
+        if let Some(problem) = self.problem.take() {
+            return Err(problem);
+        }
+        let format = self.format.take().ok_or_else(no_format)?;
+        if !format.eq_ignore_ascii_case("kafka") {
+            return Err(WeirError::config(format!(
+                "a table of format '{format}' needs a path: load(path)"
+            )));
+        }
+        self.kafka()
+    }
+
+    fn kafka(self) -> Result<DataFrame> {
+        if self.schema.is_some() {
+            return Err(fixed_schema("kafka"));
+        }
+        check_kafka_options(&self.session, &self.options)?;
+        let config = KafkaSourceConfig::batch(self.options.texts())?;
+        let schema = KafkaSource::new(config.clone()).schema();
+        let readers = self.session.parallelism();
+        let topics = SourceTable::new(schema, readers, move || {
+            Ok(Box::new(KafkaSource::new(config.clone())))
+        });
+        self.session.frame_over("kafka", topics.table()?)
     }
 
     async fn load_parquet(self, path: &str) -> Result<DataFrame> {
@@ -194,6 +212,12 @@ impl DataFrameReader {
     }
 }
 
+fn no_format() -> WeirError {
+    WeirError::config(
+        "a table needs a format, allowed: json, csv, parquet, text, kafka, statestore, state-metadata",
+    )
+}
+
 /// Directory and, for the path of a file, the pattern that matches only that file.
 fn place(path: &str) -> (String, Option<String>) {
     let local = Path::new(path.strip_prefix("file://").unwrap_or(path));
@@ -220,87 +244,4 @@ fn literal(name: &str) -> String {
         }
     }
     pattern
-}
-
-/// The files of a directory as they are when they are read, as one partition.
-struct Files {
-    config: FileSourceConfig,
-    schema: SchemaRef,
-}
-
-impl fmt::Debug for Files {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Files")
-            .field("path", &self.config.path)
-            .finish_non_exhaustive()
-    }
-}
-
-impl PartitionStream for Files {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let mut builder = RecordBatchReceiverStreamBuilder::new(Arc::clone(&self.schema), 2);
-        let (config, sender) = (self.config.clone(), builder.tx());
-        builder.spawn(async move {
-            let (reader, splits) = open(config).await.map_err(external)?;
-            let read = tokio::task::spawn_blocking(move || read(reader, &splits, &sender));
-            read.await
-                .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
-                .map_err(external)
-        });
-        builder.build()
-    }
-}
-
-fn external(error: WeirError) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
-}
-
-/// Everything that is there, as one epoch of a query that has no checkpoint.
-async fn open(config: FileSourceConfig) -> Result<(Box<dyn SourceReader>, Vec<Split>)> {
-    let mut source = FileSource::new(config)?;
-    let context = SourceContext {
-        uid: "files".to_owned(),
-        index: 0,
-        checkpoint: CheckpointLocation::open(&format!("memory://weir-{}", uuid::Uuid::new_v4()))?,
-        committed: None,
-        committed_epoch: None,
-        planned_epoch: None,
-        clock: Arc::new(SystemClock::default()),
-        failpoints: Arc::new(FailPoints::default()),
-        wake: WakeHandle::new(|| {}),
-    };
-    source.open(context).await?;
-    source.fix_end().await?;
-    let Some(end) = source.latest(None, Admission::Everything).await? else {
-        return Ok((source.reader(0)?, Vec::new()));
-    };
-    source.log(Epoch::FIRST, None, &end).await?;
-    let splits = source.splits(Epoch::FIRST, None, &end).await?;
-    Ok((source.reader(0)?, splits))
-}
-
-fn read(
-    mut reader: Box<dyn SourceReader>,
-    splits: &[Split],
-    sender: &Sender<datafusion::common::Result<RecordBatch>>,
-) -> Result<()> {
-    for split in splits {
-        reader.open(split)?;
-        loop {
-            match reader.poll(BATCH_ROWS, Duration::from_millis(100))? {
-                Polled::Batch(batch) => {
-                    if sender.blocking_send(Ok(batch)).is_err() {
-                        return Ok(());
-                    }
-                }
-                Polled::Idle => {}
-                Polled::Done => break,
-            }
-        }
-    }
-    Ok(())
 }

@@ -5,16 +5,17 @@ use std::collections::BTreeMap;
 use arrow::datatypes::SchemaRef;
 use weir_connectors::file::decode::ParseMode;
 use weir_connectors::file::source::{FileSource, FileSourceConfig, ReadFormat};
+use weir_connectors::kafka::source::{KafkaSource, KafkaSourceConfig};
 use weir_connectors::rate::{RateMicroBatchSource, RateSource};
 use weir_runtime::{Result, Source, WeirError};
 
-use super::{IntoSchema, OptionTexts};
+use super::{IntoSchema, OptionTexts, check_kafka_options};
 use crate::dataframe::DataFrame;
 use crate::plan::{StreamLeaf, plan_error};
 use crate::session::{Session, TIME_ZONE};
 
 /// Formats a stream can be read from.
-const FORMATS: &str = "json, csv, parquet, text, rate, rate-micro-batch";
+const FORMATS: &str = "json, csv, parquet, text, kafka, rate, rate-micro-batch";
 
 /// Describes a stream. Nothing is read before a query starts; mistakes in schema and options are reported by `load`.
 #[derive(Clone)]
@@ -39,7 +40,7 @@ impl DataStreamReader {
         }
     }
 
-    /// The format: json, csv, parquet, text, rate or rate-micro-batch.
+    /// The format: json, csv, parquet, text, kafka, rate or rate-micro-batch.
     #[must_use]
     pub fn format(mut self, format: impl Into<String>) -> Self {
         self.format = Some(format.into());
@@ -104,6 +105,7 @@ impl DataStreamReader {
         })?;
         let leaf = match format.to_ascii_lowercase().as_str() {
             "json" | "csv" | "parquet" | "text" => self.files(&format)?,
+            "kafka" => self.kafka()?,
             "rate" => self.rate(RateSource::from_options)?,
             "rate-micro-batch" => self.rate(RateMicroBatchSource::from_options)?,
             _ => return Err(unknown_format(&format)),
@@ -225,6 +227,28 @@ impl DataStreamReader {
         ))
     }
 
+    fn kafka(&self) -> Result<StreamLeaf> {
+        if self.schema.is_some() {
+            return Err(fixed_schema("kafka"));
+        }
+        check_kafka_options(&self.session, &self.options)?;
+        let config = KafkaSourceConfig::stream(self.options.texts())?;
+        let source = KafkaSource::new(config.clone());
+        Ok(StreamLeaf::new(
+            source.schema(),
+            self.name.clone(),
+            source.description(),
+            true,
+            move |wanted| {
+                let source = KafkaSource::new(config.clone());
+                Ok(Box::new(match wanted {
+                    Some(wanted) => source.with_columns(wanted)?,
+                    None => source,
+                }))
+            },
+        ))
+    }
+
     fn rate<S: Source + 'static>(
         &self,
         make: fn(&BTreeMap<String, String>) -> Result<S>,
@@ -251,6 +275,13 @@ fn prunable(config: &FileSourceConfig) -> bool {
         ReadFormat::Json(_) => config.mode == ParseMode::Permissive && !has_corrupt_column,
         _ => false,
     }
+}
+
+/// A schema was given for a format that has its own columns.
+pub(super) fn fixed_schema(format: &str) -> WeirError {
+    WeirError::plan(format!(
+        "format '{format}' has its own columns and takes no schema; decode the column 'value' to give it one"
+    ))
 }
 
 fn unknown_format(format: &str) -> WeirError {

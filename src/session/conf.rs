@@ -36,6 +36,9 @@ pub(crate) const PROGRESS_BAR: &str = "weir.progressBar";
 /// How long `drop_duplicates` remembers a key whose event time is no key.
 pub(crate) const DUPLICATES_RETENTION: &str = "weir.dropDuplicates.retention";
 
+/// Options of Kafka sources and sinks that the operator of the program does not allow.
+pub(crate) const KAFKA_DISALLOWED: &str = "spark.sql.kafka.disallowedOptions";
+
 /// One known setting.
 struct Setting {
     key: &'static str,
@@ -56,6 +59,12 @@ const SETTINGS: &[Setting] = &[
         default: None,
         allowed: "a path or URL",
         valid: |text| !text.trim().is_empty(),
+    },
+    Setting {
+        key: KAFKA_DISALLOWED,
+        default: Some(""),
+        allowed: "names of options, separated by commas",
+        valid: |_| true,
     },
     Setting {
         key: "spark.sql.streaming.pollingDelay",

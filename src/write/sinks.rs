@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_connectors::console::ConsoleSink;
 use weir_connectors::file::sink::{FileSink, FileSinkConfig};
+use weir_connectors::kafka::sink::{KafkaSink, KafkaSinkConfig};
 use weir_connectors::memory::MemorySink;
 use weir_connectors::noop::NoopSink;
 use weir_runtime::{OutputMode, Result, Sink, WeirError};
@@ -13,7 +14,7 @@ use crate::read::OptionTexts;
 use crate::session::{Session, TIME_ZONE};
 
 /// Formats a stream can be written to.
-const FORMATS: &str = "parquet, json, csv, text, console, memory, noop";
+const FORMATS: &str = "parquet, json, csv, text, kafka, console, memory, noop";
 
 /// What a sink is made from.
 pub(super) struct Wanted<'a> {
@@ -57,6 +58,10 @@ impl Wanted<'_> {
                 let zone = self.session.settings().get(TIME_ZONE).unwrap_or_default();
                 let sink = ConsoleSink::from_options(options.texts())?.time_zone(&zone)?;
                 Ok(Made::from(Arc::new(sink) as Arc<dyn Sink>))
+            }
+            "kafka" => {
+                let config = KafkaSinkConfig::from_options(options.texts())?;
+                Ok(Made::from(Arc::new(KafkaSink::new(config)?) as Arc<dyn Sink>))
             }
             "memory" => self.memory(&options),
             "noop" => no_options("noop", &options).map(|()| Made::from(Arc::new(NoopSink::new()) as Arc<dyn Sink>)),

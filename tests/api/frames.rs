@@ -53,6 +53,42 @@ async fn columns_can_be_computed_renamed_and_dropped() {
 }
 
 #[tokio::test]
+async fn stars_take_the_fields_of_a_struct_or_the_columns_of_a_frame() {
+    let session = session();
+    let frame = people(&session)
+        .select_expr(&[
+            "id",
+            "if(id = 2, null, named_struct('Id', id * 10, 'odd ` name', name)) AS S",
+        ])
+        .unwrap();
+    let fields = frame.select(["id", "s.*"]).unwrap();
+    assert_eq!(fields.columns(), ["id", "Id", "odd ` name"]);
+    let rows = frame
+        .select_expr(&["S.*"])
+        .unwrap()
+        .collect()
+        .await
+        .unwrap();
+    assert_eq!(
+        (numbers(&rows, "Id"), rows[0].column(0).null_count()),
+        (vec![10, 30], 1),
+        "the fields of no struct are null"
+    );
+    let other = people(&session).alias("p").unwrap();
+    assert_eq!(
+        other.select(["p.*", "id + 1"]).unwrap().columns()[..2],
+        ["Id", "name"]
+    );
+    for (star, condition) in [
+        ("id.*", "CANNOT_RESOLVE_STAR_EXPAND"),
+        ("nope.*", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
+    ] {
+        let error = frame.select([star]).unwrap_err();
+        assert_eq!(error.condition(), Some(condition), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn rows_can_be_filtered_united_deduplicated_and_counted() {
     let session = session();
     let frame = people(&session);

@@ -110,7 +110,7 @@ impl Broker {
     }
 
     /// Starts a broker again where it was, with its data, stopping it first if it runs. Returns when it is in service; after a kill
-    /// that takes until the others, or it itself, count the one before as dead: two to four seconds.
+    /// that takes until the others, or it itself, count the one before as dead: some seconds.
     pub(crate) fn restart(&self, id: u32) {
         self.script("restart", &["--broker", &id.to_string()], None);
     }
@@ -138,6 +138,17 @@ impl Broker {
     pub(crate) fn log(&self, id: u32) -> String {
         let path = self.directory.join(id.to_string()).join("broker.log");
         String::from_utf8_lossy(&fs::read(path).expect("a broker's log")).into_owned()
+    }
+
+    /// The process of a broker, for tests that pause it.
+    pub(crate) fn pid(&self, id: u32) -> u32 {
+        let file =
+            fs::read(self.directory.join("cluster.json")).expect("a started cluster has a file");
+        let cluster: Value = serde_json::from_slice(&file).expect("the script writes JSON");
+        let brokers = cluster["brokers"].as_array().into_iter().flatten();
+        let mut own = brokers.filter(|broker| broker["id"] == id);
+        let pid = own.next().and_then(|broker| broker["pid"].as_u64());
+        u32::try_from(pid.expect("a broker that runs")).expect("a process")
     }
 
     fn entry(&self, key: &str) -> &str {

@@ -470,7 +470,7 @@ fn digits(text: &str) -> Option<u64> {
 }
 
 /// A number and a unit, as Spark writes time in options; a number alone is milliseconds.
-fn duration(text: &str) -> Option<Duration> {
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     let text = text.trim().to_ascii_lowercase();
     let split = text
         .find(|c: char| !c.is_ascii_digit())

@@ -50,17 +50,23 @@ impl Executor {
         };
         let mut ranges = Vec::with_capacity(self.sources.len());
         let mut work = false;
+        self.problem = None;
         for slot in &mut self.sources {
-            self.shared.set_status(
-                format!("Getting offsets from {}", slot.description),
-                false,
-                true,
-            );
             let mut source = slot.source.lock().await;
+            let unavailable =
+                |problem: String| format!("Source unavailable: {}: {problem}", slot.description);
+            let status = source.problem().map_or_else(
+                || format!("Getting offsets from {}", slot.description),
+                unavailable,
+            );
+            self.shared.set_status(status, false, true);
             let latest = source
                 .latest(slot.position.as_ref(), admission)
                 .await
                 .map_err(|error| error.at(&slot.uid, 0))?;
+            if self.problem.is_none() {
+                self.problem = source.problem().map(unavailable);
+            }
             let end = latest.or_else(|| slot.position.clone());
             work |= end != slot.position;
             ranges.push(SourceRange {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use weir_state::Epoch;
 
-use super::{Executor, OpenEpoch, SourceSlot, offset, written};
+use super::{Executor, OpenEpoch, SinkSlot, SourceSlot, offset, written};
 use crate::operator::EventTimeStats;
 use crate::progress::{QueryProgress, SinkProgress, SourceProgress, iso, rate};
 use crate::task::TaskAck;
@@ -73,9 +73,14 @@ impl Executor {
         let rows: u64 = acks().map(|ack| ack.rows).sum();
         let bad: u64 = acks().map(|ack| ack.bad_records).sum();
         let range = open.plan.source(&slot.uid);
-        let newest = slot.source.lock().await.newest();
+        let source = slot.source.lock().await;
+        let newest = source.newest();
+        let mut metrics = source.metrics(range.and_then(|range| offset(&range.end)));
+        drop(source);
         let text = |value: &Value| offset(value).map(ToString::to_string);
         let splits = open.splits.get(index).copied().unwrap_or(0);
+        metrics.insert("badRecords".to_owned(), bad.to_string());
+        metrics.insert("splits".to_owned(), splits.to_string());
         SourceProgress {
             description: slot.description.clone(),
             start_offset: range.and_then(|range| range.start.as_ref()).and_then(text),
@@ -84,10 +89,7 @@ impl Executor {
             num_input_rows: rows,
             input_rows_per_second: rate(rows, since),
             processed_rows_per_second: rate(rows, total),
-            metrics: BTreeMap::from([
-                ("badRecords".to_owned(), bad.to_string()),
-                ("splits".to_owned(), splits.to_string()),
-            ]),
+            metrics,
         }
     }
 
@@ -99,11 +101,24 @@ impl Executor {
                 .unwrap_or_default(),
             num_output_rows: slot.map_or(0, |slot| written(&open.acks, slot.task)),
             metrics: slot
-                .map(|slot| ("delivery".to_owned(), slot.delivery.clone()))
-                .into_iter()
-                .collect(),
+                .map(|slot| sink_metrics(&open.acks, slot))
+                .unwrap_or_default(),
         }
     }
+}
+
+/// What the sink promises, and what its writers counted, all subtasks together.
+fn sink_metrics(acks: &[TaskAck], slot: &SinkSlot) -> BTreeMap<String, String> {
+    let own = acks.iter().filter(|ack| ack.id.task == slot.task);
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, count) in own.flat_map(|ack| &ack.sink_metrics) {
+        *sums.entry(name).or_default() += count;
+    }
+    let counted = sums
+        .into_iter()
+        .map(|(name, sum)| (name.to_owned(), sum.to_string()));
+    let delivery = ("delivery".to_owned(), slot.delivery.clone());
+    counted.chain([delivery]).collect()
 }
 
 fn event_time(open: &OpenEpoch, has_watermark: bool) -> BTreeMap<String, String> {

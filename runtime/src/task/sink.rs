@@ -38,6 +38,7 @@ impl SinkTask {
         self.env.failpoints.hit("sink:prepared")?;
         self.env.report(TaskEvent::Ack(Box::new(TaskAck {
             committable: Some(committable),
+            sink_metrics: self.writer.take_metrics(),
             rows,
             ..TaskAck::new(self.env.id, epoch)
         })));

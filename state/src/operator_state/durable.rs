@@ -110,7 +110,7 @@ impl Durable {
             (self.files, self.anchor, self.upload) = (None, None, None);
         }
         self.spill(tables)?;
-        if self.wants_base() && self.pause == 0 {
+        if self.wants_base(tables) && self.pause == 0 {
             self.start_base(tables, epoch)?;
         }
         Ok(self.chain.last.clone())
@@ -135,13 +135,16 @@ impl Durable {
 
     fn wants_full(&self, tables: &[Table]) -> bool {
         let is_first = self.chain.last.is_none() && self.chain.parents.is_empty();
-        let whole = tables.iter().map(|t| t.live_bytes() as u64).sum();
+        let whole = live(tables);
         is_first || self.outweighs(whole) || self.has_many_files() && whole <= FULL_BYTES_MAX
     }
 
-    /// After a full file there are no changes and nothing to be based anew.
-    fn wants_base(&self) -> bool {
-        self.has_many_files() || self.files.is_some() && self.outweighs(self.files_bytes())
+    /// State without files that is small enough is written as a whole instead, with the next epoch.
+    fn wants_base(&self, tables: &[Table]) -> bool {
+        match &self.files {
+            Some(_) => self.has_many_files() || self.outweighs(self.files_bytes()),
+            None => self.has_many_files() && live(tables) > FULL_BYTES_MAX,
+        }
     }
 
     /// True if writing everything, `whole` bytes, costs no more than what was written since it was done last.
@@ -354,6 +357,11 @@ pub(super) fn end_epoch(tables: &mut [Table]) -> Result<()> {
     tables
         .iter_mut()
         .try_for_each(|table| table.end_epoch(&mut |_| {}))
+}
+
+/// Bytes of what memory has.
+fn live(tables: &[Table]) -> u64 {
+    tables.iter().map(|table| table.live_bytes() as u64).sum()
 }
 
 fn memory(tables: &[Table]) -> usize {

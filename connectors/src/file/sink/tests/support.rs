@@ -35,6 +35,7 @@ pub(super) fn context(generation: u64) -> SinkContext {
         key_columns: Vec::new(),
         parallelism: 1,
         committed_epoch: None,
+        unfinished: None,
         clock: Arc::new(ManualClock::new(0)),
         failpoints: Arc::new(FailPoints::default()),
     }

@@ -189,6 +189,7 @@ async fn output_of_a_file_sink_is_read_by_its_manifest() {
         key_columns: Vec::new(),
         parallelism: 1,
         committed_epoch: None,
+        unfinished: None,
         clock: std::sync::Arc::new(ManualClock::new(0)),
         failpoints: std::sync::Arc::new(FailPoints::default()),
     };

@@ -1,0 +1,352 @@
+//! Records as rows: bytes go from the client's memory into the columns, and nowhere else.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BinaryBuilder, Int32Array, Int32Builder, Int64Builder, ListBuilder, RecordBatch,
+    RecordBatchOptions, StringArray, StringBuilder, StructBuilder, TimestampMicrosecondBuilder,
+};
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use rdkafka::Timestamp;
+use rdkafka::message::{Headers, Message};
+use weir_runtime::{Result, WeirError};
+
+use super::offsets::TopicPartition;
+
+/// Zone of the timestamps' type.
+const ZONE: &str = "UTC";
+
+/// Names of all columns, in order.
+const COLUMNS: [&str; 8] = [
+    "key",
+    "value",
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+    "headers",
+];
+
+/// The columns of the source: `key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType
+/// INT` (0: set by the producer, 1: by the broker, -1: none), and `headers ARRAY<STRUCT<key STRING, value BINARY>>` if asked for.
+pub(crate) fn schema(headers: bool) -> SchemaRef {
+    let count = if headers {
+        COLUMNS.len()
+    } else {
+        COLUMNS.len() - 1
+    };
+    let field = |name: &&str| Field::new(*name, data_type(name), true);
+    Arc::new(Schema::new(
+        COLUMNS[..count].iter().map(field).collect::<Vec<_>>(),
+    ))
+}
+
+fn data_type(column: &str) -> DataType {
+    match column {
+        "key" | "value" => DataType::Binary,
+        "topic" => DataType::Utf8,
+        "partition" | "timestampType" => DataType::Int32,
+        "offset" => DataType::Int64,
+        "timestamp" => DataType::Timestamp(TimeUnit::Microsecond, Some(ZONE.into())),
+        _ => DataType::List(Arc::new(Field::new("item", header_type(), true))),
+    }
+}
+
+fn header_fields() -> Fields {
+    Fields::from(vec![
+        Field::new("key", DataType::Utf8, true),
+        Field::new("value", DataType::Binary, true),
+    ])
+}
+
+fn header_type() -> DataType {
+    DataType::Struct(header_fields())
+}
+
+type HeaderBuilder = ListBuilder<StructBuilder>;
+
+/// Rows of one partition under construction; only the columns of the schema are filled.
+pub(crate) struct Rows {
+    schema: SchemaRef,
+    rows: usize,
+    bytes: usize,
+    key: Option<BinaryBuilder>,
+    value: Option<BinaryBuilder>,
+    offset: Int64Builder,
+    timestamp: TimestampMicrosecondBuilder,
+    timestamp_type: Int32Builder,
+    headers: Option<HeaderBuilder>,
+}
+
+impl Rows {
+    /// For some of the columns of [`schema`], in any order.
+    pub(crate) fn new(schema: SchemaRef) -> Self {
+        let has = |name| schema.column_with_name(name).is_some();
+        Self {
+            rows: 0,
+            bytes: 0,
+            key: has("key").then(BinaryBuilder::new),
+            value: has("value").then(BinaryBuilder::new),
+            offset: Int64Builder::new(),
+            timestamp: TimestampMicrosecondBuilder::new().with_timezone(ZONE),
+            timestamp_type: Int32Builder::new(),
+            headers: has("headers").then(header_builder),
+            schema,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.rows
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Bytes of keys, values and headers so far.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// The name of a header that is no UTF-8.
+    pub(crate) fn push<M: Message>(&mut self, message: &M) -> Result<()> {
+        if let Some(headers) = &mut self.headers {
+            self.bytes += push_headers(headers, message)?;
+        }
+        for (column, bytes) in [
+            (&mut self.key, message.key()),
+            (&mut self.value, message.payload()),
+        ] {
+            if let Some(column) = column {
+                self.bytes += bytes.map_or(0, <[u8]>::len);
+                column.append_option(bytes);
+            }
+        }
+        self.offset.append_value(message.offset());
+        let timestamp = message.timestamp();
+        let ms = timestamp.to_millis();
+        self.timestamp
+            .append_option(ms.map(|ms| ms.saturating_mul(1000)));
+        self.timestamp_type.append_value(match timestamp {
+            Timestamp::NotAvailable => -1,
+            Timestamp::CreateTime(_) => 0,
+            Timestamp::LogAppendTime(_) => 1,
+        });
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// The rows so far, all of one partition, as a batch; begins anew.
+    ///
+    /// # Errors
+    /// A defect only.
+    pub(crate) fn finish(&mut self, at: &TopicPartition) -> Result<RecordBatch> {
+        let rows = std::mem::take(&mut self.rows);
+        self.bytes = 0;
+        let offset: ArrayRef = Arc::new(self.offset.finish());
+        let timestamp: ArrayRef = Arc::new(self.timestamp.finish());
+        let types: ArrayRef = Arc::new(self.timestamp_type.finish());
+        let mut columns = Vec::with_capacity(self.schema.fields().len());
+        for field in self.schema.fields() {
+            columns.push(match field.name().as_str() {
+                "key" => finished(&mut self.key)?,
+                "value" => finished(&mut self.value)?,
+                "topic" => repeated(&at.topic, rows)?,
+                "partition" => Arc::new(Int32Array::from_value(at.partition, rows)) as ArrayRef,
+                "offset" => Arc::clone(&offset),
+                "timestamp" => Arc::clone(&timestamp),
+                "timestampType" => Arc::clone(&types),
+                "headers" => match &mut self.headers {
+                    Some(headers) => Arc::new(headers.finish()),
+                    None => return Err(absent("headers")),
+                },
+                other => return Err(absent(other)),
+            });
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let schema = Arc::clone(&self.schema);
+        Ok(RecordBatch::try_new_with_options(
+            schema, columns, &options,
+        )?)
+    }
+}
+
+fn header_builder() -> HeaderBuilder {
+    let builder = StructBuilder::new(
+        header_fields(),
+        vec![
+            Box::new(StringBuilder::new()),
+            Box::new(BinaryBuilder::new()),
+        ],
+    );
+    ListBuilder::new(builder).with_field(Field::new("item", header_type(), true))
+}
+
+/// Headers in their order, names as often as they occur; a record without headers has null. Gives their bytes.
+fn push_headers<M: Message>(list: &mut HeaderBuilder, message: &M) -> Result<usize> {
+    let Some(headers) = message.headers().filter(|headers| headers.count() > 0) else {
+        list.append_null();
+        return Ok(0);
+    };
+    let mut bytes = 0;
+    for index in 0..headers.count() {
+        // The client library takes names for UTF-8 and panics where they are not.
+        let header = std::panic::catch_unwind(AssertUnwindSafe(|| headers.get(index)));
+        let header = header.map_err(|_| {
+            WeirError::data(format!(
+                "the name of header {index} of the record is no UTF-8"
+            ))
+            .at_position(format!(
+                "{}-{}-{}",
+                message.topic(),
+                message.partition(),
+                message.offset()
+            ))
+        })?;
+        bytes += header.key.len() + header.value.map_or(0, <[u8]>::len);
+        let item = list.values();
+        if let Some(name) = item.field_builder::<StringBuilder>(0) {
+            name.append_value(header.key);
+        }
+        if let Some(value) = item.field_builder::<BinaryBuilder>(1) {
+            value.append_option(header.value);
+        }
+        item.append(true);
+    }
+    list.append(true);
+    Ok(bytes)
+}
+
+fn finished(builder: &mut Option<BinaryBuilder>) -> Result<ArrayRef> {
+    match builder {
+        Some(builder) => Ok(Arc::new(builder.finish())),
+        None => Err(absent("key or value")),
+    }
+}
+
+/// The same text in every row.
+fn repeated(text: &str, rows: usize) -> Result<ArrayRef> {
+    let length = i32::try_from(text.len() * rows)
+        .map_err(|_| WeirError::internal("a batch holds too many rows"))?;
+    let step = text.len();
+    let offsets: ScalarBuffer<i32> = match step {
+        0 => vec![0; rows + 1].into(),
+        step => (0..=length).step_by(step).collect::<Vec<i32>>().into(),
+    };
+    let values = text.repeat(rows).into_bytes();
+    let array = StringArray::try_new(OffsetBuffer::new(offsets), values.into(), None)?;
+    Ok(Arc::new(array))
+}
+
+fn absent(column: &str) -> WeirError {
+    WeirError::internal(format!("column '{column}' of source 'kafka' is not filled"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Array, AsArray};
+    use arrow::datatypes::{Int32Type, Int64Type, TimestampMicrosecondType};
+    use rdkafka::message::{Header, OwnedHeaders, OwnedMessage};
+
+    fn message(key: Option<&[u8]>, value: Option<&[u8]>, offset: i64) -> OwnedMessage {
+        OwnedMessage::new(
+            value.map(<[u8]>::to_vec),
+            key.map(<[u8]>::to_vec),
+            "t".to_owned(),
+            Timestamp::CreateTime(1_700_000_000_123),
+            3,
+            offset,
+            None,
+        )
+    }
+
+    fn at() -> TopicPartition {
+        TopicPartition::new("t", 3)
+    }
+
+    #[test]
+    fn p095_null_and_empty_are_not_the_same() {
+        let mut rows = Rows::new(schema(false));
+        rows.push(&message(None, Some(b""), 7)).expect("pushed");
+        rows.push(&message(Some(b""), None, 9)).expect("pushed");
+        let batch = rows.finish(&at()).expect("batch");
+        let (key, value) = (
+            batch.column(0).as_binary::<i32>(),
+            batch.column(1).as_binary::<i32>(),
+        );
+        assert!(key.is_null(0) && !key.is_null(1) && value.is_null(1) && !value.is_null(0));
+        assert_eq!((key.value(1), value.value(0)), (&b""[..], &b""[..]));
+        assert_eq!(batch.column(2).as_string::<i32>().value(1), "t");
+        assert_eq!(batch.column(3).as_primitive::<Int32Type>().value(1), 3);
+        assert_eq!(
+            batch.column(4).as_primitive::<Int64Type>().values(),
+            &[7, 9]
+        );
+        let times = batch.column(5).as_primitive::<TimestampMicrosecondType>();
+        assert_eq!(times.value(0), 1_700_000_000_123_000);
+        assert_eq!(batch.column(6).as_primitive::<Int32Type>().value(0), 0);
+        assert!(rows.is_empty());
+    }
+
+    #[test]
+    fn p097_headers_keep_order_duplicates_and_nulls() {
+        let value = |text: &'static str| Some(text.as_bytes());
+        let headers = OwnedHeaders::new()
+            .insert(Header {
+                key: "trace",
+                value: value("a"),
+            })
+            .insert(Header {
+                key: "trace",
+                value: value("b"),
+            })
+            .insert(Header {
+                key: "n",
+                value: None::<&[u8]>,
+            })
+            .insert(Header {
+                key: "e",
+                value: value(""),
+            });
+        let mut rows = Rows::new(schema(true));
+        rows.push(&message(None, None, 0).replace_headers(Some(headers)))
+            .expect("pushed");
+        rows.push(&message(None, None, 1)).expect("pushed");
+        let batch = rows.finish(&at()).expect("batch");
+        let list = batch.column(7).as_list::<i32>();
+        assert!(list.is_null(1));
+        let items = list.value(0);
+        let items = items.as_struct();
+        let names = items.column(0).as_string::<i32>();
+        assert_eq!(
+            names.iter().flatten().collect::<Vec<_>>(),
+            ["trace", "trace", "n", "e"]
+        );
+        let values = items.column(1).as_binary::<i32>();
+        let values: Vec<Option<&[u8]>> = values.iter().collect();
+        assert_eq!(values, [Some(&b"a"[..]), Some(b"b"), None, Some(b"")]);
+    }
+
+    #[test]
+    fn columns_left_out_are_not_filled() {
+        let all = schema(true);
+        let some = Arc::new(all.project(&[4, 2]).expect("columns"));
+        let mut rows = Rows::new(some);
+        rows.push(&message(Some(b"k"), Some(b"v"), 5))
+            .expect("pushed");
+        assert_eq!(rows.bytes(), 0);
+        let batch = rows.finish(&at()).expect("batch");
+        assert_eq!(batch.num_columns(), 2);
+        let none = Arc::new(Schema::empty());
+        let mut rows = Rows::new(none);
+        rows.push(&message(None, None, 5)).expect("pushed");
+        assert_eq!(rows.finish(&at()).expect("batch").num_rows(), 1);
+    }
+}

@@ -1,0 +1,161 @@
+//! Brokers that go away and come back. These tests have brokers of their own.
+
+use std::time::Duration;
+
+use weir::prelude::*;
+
+use crate::kafka_broker::Broker;
+use crate::support::{Kafka, Reading, numbers, texts, warnings};
+
+fn sorted(reading: &Reading) -> Vec<i64> {
+    let mut values: Vec<i64> = reading
+        .values()
+        .iter()
+        .map(|v| v.parse().unwrap())
+        .collect();
+    values.sort_unstable();
+    values
+}
+
+#[tokio::test]
+async fn p098_rows_flow_again_after_the_broker_was_stopped_and_killed() {
+    let broker = Broker::start();
+    let kafka = Kafka::at(broker.bootstrap());
+    let topic = kafka.topic("p098", 2).await;
+    let spread = |from: i64| -> Vec<_> {
+        let records = (0..).zip(numbers(from, from + 100));
+        records.map(|(n, record)| record.to(n % 2)).collect()
+    };
+    kafka.send(&topic, &spread(0)).await;
+    let warnings = warnings();
+    let reading = Reading::of(&kafka, &topic);
+    let query = reading.start(Trigger::Default).await.unwrap();
+    reading.wait_for_rows(&query, 100).await;
+    broker.stop(1);
+    // WEIR_OUTAGE_SECONDS=90 for the length users reported.
+    let seconds = std::env::var("WEIR_OUTAGE_SECONDS").ok();
+    let seconds = seconds
+        .and_then(|seconds| seconds.parse().ok())
+        .unwrap_or(15);
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    assert!(query.is_active(), "{:?}", query.exception());
+    let status = query.status().message;
+    assert!(
+        status.starts_with("Source unavailable: KafkaV2[Subscribe["),
+        "{status}"
+    );
+    broker.restart(1);
+    kafka.send(&topic, &spread(100)).await;
+    reading.wait_for_rows(&query, 200).await;
+    broker.kill(1);
+    broker.restart(1);
+    kafka.send(&topic, &spread(200)).await;
+    reading.wait_for_rows(&query, 300).await;
+    assert_eq!(sorted(&reading), (0..300).collect::<Vec<_>>());
+    assert!(!query.status().message.starts_with("Source unavailable"));
+    assert!(
+        !warnings
+            .matching(&["the source is unavailable", &topic])
+            .is_empty()
+    );
+    query.stop().await;
+}
+
+#[tokio::test]
+async fn p098_a_broker_that_is_killed_in_the_middle_of_an_epoch_loses_nothing() {
+    let broker = Broker::start();
+    let kafka = Kafka::at(broker.bootstrap());
+    let topic = kafka.topic("p098-middle", 2).await;
+    let records = (0..).zip(numbers(0, 40_000));
+    let records: Vec<_> = records
+        .map(|(n, mut record)| {
+            record.key = Some(vec![b'k'; 500]);
+            record.to(n % 2)
+        })
+        .collect();
+    kafka.send(&topic, &records).await;
+    let reading = Reading::of(&kafka, &topic)
+        .option("maxOffsetsPerTrigger", 4000)
+        // Little is fetched ahead, so that most is still to be fetched when the broker dies.
+        .option("kafka.queued.max.messages.kbytes", 256)
+        .option("kafka.max.partition.fetch.bytes", 65_536)
+        .slow_sink(Duration::from_millis(100));
+    let query = reading.start(Trigger::AvailableNow).await.unwrap();
+    for _ in 0..200 {
+        if reading.rows().len() >= 4000 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    broker.kill(1);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    broker.restart(1);
+    query.await_termination().await.unwrap();
+    assert_eq!(sorted(&reading), (0..40_000).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn patience_with_silent_brokers_is_bounded_and_the_error_names_the_cause() {
+    let broker = Broker::start();
+    let kafka = Kafka::at(broker.bootstrap());
+    let topic = kafka.topic("patience", 1).await;
+    kafka.send(&topic, &numbers(0, 1)).await;
+    let reading = Reading::of(&kafka, &topic).option("kafkaConsumer.pollTimeoutMs", 2000);
+    let query = reading.start(Trigger::Default).await.unwrap();
+    reading.wait_for_rows(&query, 1).await;
+    broker.kill(1);
+    let ended = query
+        .await_termination_timeout(Duration::from_secs(90))
+        .await;
+    let error = ended.unwrap_err();
+    assert_eq!(error.fault(), weir::Fault::External, "{error:?}");
+    assert!(error.message().contains(broker.bootstrap()), "{error}");
+    // The checkpoint is in order: with the broker the query goes on.
+    broker.restart(1);
+    kafka.send(&topic, &numbers(1, 3)).await;
+    reading.run().await.unwrap();
+    assert_eq!(reading.values(), texts(0, 3));
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_not_there_is_an_error_at_the_start() {
+    let kafka = Kafka::shared();
+    let topic = kafka.topic("nowhere", 1).await;
+    let reading = Reading::of(&kafka, &topic)
+        .option("kafka.bootstrap.servers", "127.0.0.1:1")
+        .option("kafkaConsumer.pollTimeoutMs", 1000)
+        .option("fetchOffset.numRetries", 0);
+    let error = reading.run().await.unwrap_err();
+    assert!(error.message().contains("127.0.0.1:1"), "{error}");
+    assert!(
+        error.message().contains("Connect"),
+        "the client's own report: {error}"
+    );
+}
+
+#[tokio::test]
+async fn leaders_that_move_to_other_brokers_are_followed() {
+    let broker = Broker::start_three();
+    let kafka = Kafka::at(broker.bootstrap());
+    let topic = Kafka::name("leaders");
+    kafka
+        .create_replicated(&topic, 3, 3, &[("min.insync.replicas", "1")])
+        .await;
+    let spread = |from: i64| -> Vec<_> {
+        let records = (0..).zip(numbers(from, from + 300));
+        records.map(|(n, record)| record.to(n % 3)).collect()
+    };
+    kafka.send(&topic, &spread(0)).await;
+    let reading = Reading::of(&kafka, &topic);
+    let query = reading.start(Trigger::Default).await.unwrap();
+    reading.wait_for_rows(&query, 300).await;
+    broker.stop(2);
+    kafka.send(&topic, &spread(300)).await;
+    reading.wait_for_rows(&query, 600).await;
+    broker.restart(2);
+    broker.kill(3);
+    kafka.send(&topic, &spread(600)).await;
+    reading.wait_for_rows(&query, 900).await;
+    assert_eq!(sorted(&reading), (0..900).collect::<Vec<_>>());
+    query.stop().await;
+}
