@@ -12,7 +12,7 @@ step "format";    cargo fmt --all --check
 step "lints";     cargo clippy --workspace --all-targets -- -D warnings
 step "docs";      RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 step "tests";     cargo test --workspace --lib --bins --tests --examples --no-fail-fast
-step "kafka";     scripts/test-kafka.sh columns batch refusals starting
+step "kafka";     scripts/test-kafka.sh columns batch refusals
 step "doc tests"; cargo test --workspace --doc
 step "benches compile and run once"; cargo test --workspace --bench '*' --quiet
 step "examples";  scripts/run-examples.sh
