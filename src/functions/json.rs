@@ -19,8 +19,8 @@ use super::json_options::{Formats, ReadOptions, WriteOptions};
 use super::json_path::JsonPath;
 use super::json_text::{Column, compact};
 use super::json_write::value_json;
-use super::kernel::{Call, Kernel};
-use super::payload::{Codec, Payload, nullable};
+use super::kernel::{Call, Codec, Kernel};
+use super::payload::nullable;
 use super::{Args, Resolver};
 use crate::types;
 
@@ -212,7 +212,7 @@ fn from_json(args: Args<'_>) -> Result<Expr> {
         returns: returns.clone(),
         options,
     };
-    Ok(Payload::call(
+    Ok(Kernel::with_codec(
         "from_json",
         returns,
         settings,
@@ -254,7 +254,7 @@ fn to_json(args: Args<'_>) -> Result<Expr> {
     let options = WriteOptions::of(&args, 1)?;
     let settings = format!("{options:?}");
     let codec = Arc::new(ToJson(options));
-    Ok(Payload::call(
+    Ok(Kernel::with_codec(
         "to_json",
         DataType::Utf8,
         settings,

@@ -3,6 +3,7 @@
 //! Spark resolves a call from its argument types before anything runs, so a function here needs no signature of its own:
 //! the resolver casts the arguments, computes the result type, and makes a [`Kernel`] carrying both.
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -61,13 +62,36 @@ impl Call<'_> {
 /// The code of a kernel.
 pub(crate) type KernelFn = fn(&Call<'_>) -> Result<ColumnarValue>;
 
+/// What a kernel does that was built once, at planning, from constant arguments, and is the call's own: as many values out as in,
+/// in the same order.
+pub(crate) trait Codec: fmt::Debug + Send + Sync {
+    /// Runs over a whole column.
+    fn run(&self, input: &ArrayRef) -> Result<ArrayRef>;
+}
+
+#[derive(Clone)]
+enum Code {
+    Plain(KernelFn),
+    Codec(Arc<dyn Codec>),
+}
+
+impl fmt::Debug for Code {
+    /// Codecs may hold secrets, of a registry for one: nothing of them is shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain(_) => "Plain",
+            Self::Codec(_) => "Codec",
+        })
+    }
+}
+
 /// A scalar function with fixed result type.
 #[derive(Debug, Clone)]
 pub(crate) struct Kernel {
     name: &'static str,
     returns: DataType,
     params: String,
-    code: KernelFn,
+    code: Code,
     signature: Signature,
 }
 
@@ -89,6 +113,30 @@ impl Kernel {
         returns: DataType,
         params: impl Into<String>,
         code: KernelFn,
+        args: Vec<Expr>,
+        volatility: Volatility,
+    ) -> Expr {
+        Self::made(name, returns, params, Code::Plain(code), args, volatility)
+    }
+
+    /// A call of `name` on `input` that `codec` carries out. `params` says in words, without secrets, all that tells this call from
+    /// another.
+    pub(crate) fn with_codec(
+        name: &'static str,
+        returns: DataType,
+        params: impl Into<String>,
+        codec: Arc<dyn Codec>,
+        input: Expr,
+    ) -> Expr {
+        let (code, args) = (Code::Codec(codec), vec![input]);
+        Self::made(name, returns, params, code, args, Volatility::Immutable)
+    }
+
+    fn made(
+        name: &'static str,
+        returns: DataType,
+        params: impl Into<String>,
+        code: Code,
         args: Vec<Expr>,
         volatility: Volatility,
     ) -> Expr {
@@ -188,6 +236,9 @@ impl ScalarUDFImpl for Kernel {
             returns: &self.returns,
             params: &self.params,
         };
-        (self.code)(&call)
+        match &self.code {
+            Code::Plain(code) => code(&call),
+            Code::Codec(codec) => call.over_arrays(|columns| codec.run(&columns[0])),
+        }
     }
 }

@@ -1,11 +1,10 @@
-//! Functions over payloads (Avro, Protobuf): a call carries a codec built once, at planning, from constant arguments.
+//! What functions over payloads (JSON, Avro, Protobuf) have in common: options, the mode for bad payloads, columns of bytes.
 //!
-//! A [`Codec`] owns what its call needs from row to row: parsed schemas, a connection to a registry. Nothing of it is shared with
-//! other calls. Two calls are the same if their names, result types and settings are; settings never hold secrets.
+//! Such a call is a [`Kernel`] with a [`Codec`](super::kernel::Codec), which owns what the call needs from row to row: parsed schemas, a
+//! connection to a registry. Nothing of it is shared with other calls. Two calls are the same if their names, result types and
+//! settings are; settings never hold secrets.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, StructArray, new_null_array};
@@ -13,115 +12,12 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    TypeSignature, Volatility, expr::ScalarFunction,
-};
+use datafusion::logical_expr::Expr;
 use datafusion::scalar::ScalarValue;
 
 use super::Args;
 use super::error::{SparkError, mismatch};
 use super::kernel::Kernel;
-
-/// What a payload function does with one column: as many values out as in, in the same order.
-pub(super) trait Codec: fmt::Debug + Send + Sync {
-    /// Runs over a whole column.
-    fn run(&self, input: &ArrayRef) -> Result<ArrayRef>;
-}
-
-/// One call of a payload function.
-#[derive(Clone)]
-pub(super) struct Payload {
-    name: &'static str,
-    returns: DataType,
-    settings: String,
-    codec: Arc<dyn Codec>,
-    signature: Signature,
-}
-
-impl Payload {
-    /// A call of `name` on `input`. `settings` says in words, without secrets, all that tells this call from another.
-    pub(super) fn call(
-        name: &'static str,
-        returns: DataType,
-        settings: impl Into<String>,
-        codec: Arc<dyn Codec>,
-        input: Expr,
-    ) -> Expr {
-        let payload = Self {
-            name,
-            returns,
-            settings: settings.into(),
-            codec,
-            signature: Signature::one_of(vec![TypeSignature::VariadicAny], Volatility::Immutable),
-        };
-        let udf = Arc::new(ScalarUDF::from(payload));
-        Expr::ScalarFunction(ScalarFunction::new_udf(udf, vec![input]))
-    }
-
-    fn shown(&self, args: &str) -> String {
-        format!("{}[{}]({args})", self.name, self.settings)
-    }
-}
-
-impl fmt::Debug for Payload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.shown("…"))
-    }
-}
-
-impl PartialEq for Payload {
-    fn eq(&self, other: &Self) -> bool {
-        self.name == other.name && self.returns == other.returns && self.settings == other.settings
-    }
-}
-
-impl Eq for Payload {}
-
-impl Hash for Payload {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-        self.settings.hash(state);
-    }
-}
-
-impl ScalarUDFImpl for Payload {
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn display_name(&self, args: &[Expr]) -> Result<String> {
-        let args: Vec<String> = args.iter().map(ToString::to_string).collect();
-        Ok(self.shown(&args.join(", ")))
-    }
-
-    fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        let args: Vec<String> = args.iter().map(|a| a.schema_name().to_string()).collect();
-        Ok(self.shown(&args.join(", ")))
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
-        Ok(self.returns.clone())
-    }
-
-    fn return_field_from_args(&self, _args: ReturnFieldArgs) -> Result<FieldRef> {
-        Ok(Arc::new(Field::new(self.name, self.returns.clone(), true)))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match &args.args[0] {
-            ColumnarValue::Array(input) => Ok(ColumnarValue::Array(self.codec.run(input)?)),
-            ColumnarValue::Scalar(value) => {
-                let out = self.codec.run(&value.to_array()?)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&out, 0)?))
-            }
-        }
-    }
-}
 
 /// What happens to a payload that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

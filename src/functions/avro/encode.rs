@@ -23,7 +23,7 @@ use serde_json::json;
 
 use super::super::coerce::is_integer;
 use super::super::error::SparkError;
-use super::super::payload::Codec;
+use super::super::kernel::Codec;
 use super::decode::{is_written, library_type, readable};
 use super::schema::{Long, Shape, Unit};
 use super::types::{Naming, column_type, may_be_null};

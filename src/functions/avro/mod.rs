@@ -30,9 +30,8 @@ use self::encode::Writer;
 use self::schema::Shape;
 use self::types::{Naming, column_type, schema_of};
 use super::error::SparkError;
-use super::payload::{
-    Codec, Mode, Options, Payload, bad_struct, binary, binary_argument, malformed,
-};
+use super::kernel::{Codec, Kernel};
+use super::payload::{Mode, Options, bad_struct, binary, binary_argument, malformed};
 use super::{Args, Resolver};
 use crate::types::type_name;
 
@@ -120,7 +119,7 @@ fn from_avro(args: Args<'_>) -> Result<Expr> {
         .get("avroSchema")
         .map_or(String::new(), |t| format!(" as {t}"));
     let codec = FromAvro { reader, mode };
-    Ok(Payload::call(
+    Ok(Kernel::with_codec(
         "from_avro",
         returns,
         format!("{mode:?} {text}{wanted}"),
@@ -190,7 +189,7 @@ fn to_avro(args: Args<'_>) -> Result<Expr> {
     let shape = parsed("to_avro", &text)?;
     let built = Writer::new(&shape, &args.types[0]);
     let writer = built.map_err(|why| wrong_schema("to_avro", &why))?;
-    Ok(Payload::call(
+    Ok(Kernel::with_codec(
         "to_avro",
         DataType::Binary,
         text,

@@ -14,9 +14,8 @@ use datafusion::logical_expr::Expr;
 
 use super::super::Args;
 use super::super::error::SparkError;
-use super::super::payload::{
-    Codec, Mode, Options, Payload, bad_struct, binary, constant_map, malformed,
-};
+use super::super::kernel::{Codec, Kernel};
+use super::super::payload::{Mode, Options, bad_struct, binary, constant_map, malformed};
 use super::super::registry::{self, Asked, Registry, Schema, header, split};
 use super::decode::{Reader, gathered};
 use super::encode::Writer;
@@ -63,7 +62,7 @@ pub(super) fn from_avro(args: &Args<'_>, input: Expr) -> Result<Expr> {
         returns: returns.clone(),
         readers: Mutex::default(),
     };
-    Ok(Payload::call(
+    Ok(Kernel::with_codec(
         "from_avro",
         returns,
         settings,
@@ -239,7 +238,7 @@ pub(super) fn to_avro(args: &Args<'_>) -> Result<Expr> {
         writer,
         header: header(id),
     });
-    Ok(Payload::call(
+    Ok(Kernel::with_codec(
         "to_avro",
         DataType::Binary,
         settings,

@@ -15,7 +15,8 @@ use prost_reflect::{
     DynamicMessage, EnumDescriptor, MapKey, MessageDescriptor, ReflectMessage, Value,
 };
 
-use super::super::payload::{Bad, Codec, Mode, binary, malformed};
+use super::super::kernel::Codec;
+use super::super::payload::{Bad, Mode, binary, malformed};
 use super::plan::{Field, Rules, Shape, is_closed};
 use super::wire;
 

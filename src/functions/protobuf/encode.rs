@@ -14,7 +14,7 @@ use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 
 use super::super::coerce::is_integer;
 use super::super::error::SparkError;
-use super::super::payload::Codec;
+use super::super::kernel::Codec;
 use crate::types::type_name;
 
 /// How deep messages may nest.

@@ -20,7 +20,8 @@ use prost_reflect::{DescriptorPool, MessageDescriptor};
 
 use self::plan::{Rules, Shape, columns};
 use super::error::SparkError;
-use super::payload::{Mode, Options, Payload, binary_argument};
+use super::kernel::Kernel;
+use super::payload::{Mode, Options, binary_argument};
 use super::{Args, Resolver};
 
 /// The Protobuf family.
@@ -70,7 +71,7 @@ fn from_protobuf(args: Args<'_>) -> Result<Expr> {
         mode,
         framed,
     };
-    Ok(Payload::call(
+    Ok(Kernel::with_codec(
         "from_protobuf",
         returns,
         settings,
@@ -97,7 +98,7 @@ fn to_protobuf(args: Args<'_>) -> Result<Expr> {
     }
     let settings = shown(&message);
     let codec = Arc::new(encode::Writer { plan });
-    Ok(Payload::call(
+    Ok(Kernel::with_codec(
         "to_protobuf",
         DataType::Binary,
         settings,
