@@ -65,15 +65,15 @@ impl ExpiryIndex {
         for (bucket, notes) in due {
             self.notes -= notes.len();
             let mut kept = Vec::new();
-            for (at, address) in notes.iter().copied().enumerate() {
-                if at.is_multiple_of(AHEAD) {
-                    ahead(&notes[at..notes.len().min(at + AHEAD)]);
-                }
-                match still(address) {
-                    Some(time) if time >> self.shift != bucket => {}
-                    Some(time) if time <= bound => found.push((time, address)),
-                    Some(_) => kept.push(address),
-                    None => {}
+            for run in notes.chunks(AHEAD) {
+                ahead(run);
+                for address in run.iter().copied() {
+                    match still(address) {
+                        Some(time) if time >> self.shift != bucket => {}
+                        Some(time) if time <= bound => found.push((time, address)),
+                        Some(_) => kept.push(address),
+                        None => {}
+                    }
                 }
             }
             if !kept.is_empty() {

@@ -116,20 +116,19 @@ impl Hashed {
         });
         let cold = self.visit_expiring(bound, &due, visit)?;
         let shard = &mut self.shards[0];
-        for (at, (_, address)) in due.iter().enumerate() {
-            if at.is_multiple_of(AHEAD) {
-                let next = due[at..].iter().take(AHEAD);
-                shard.arena().glance_all(next.map(|(_, address)| *address));
-            }
-            let header = shard.arena().header(*address);
-            let tombstone = header.is(DIRTY) && header.is(IN_FILES);
-            if header.stamp == self.stamp || tombstone {
-                let flags = (header.flags | DIRTY | CHANGED) & !PRESENT;
-                shard
-                    .arena_mut()
-                    .set_header(*address, Header { flags, ..header });
-            } else {
-                shard.forget(*address, false);
+        for run in due.chunks(AHEAD) {
+            let next = run.iter().map(|(_, address)| *address);
+            shard.arena().glance_all(next.clone());
+            for address in next {
+                let header = shard.arena().header(address);
+                let tombstone = header.is(DIRTY) && header.is(IN_FILES);
+                if header.stamp == self.stamp || tombstone {
+                    let flags = (header.flags | DIRTY | CHANGED) & !PRESENT;
+                    let header = Header { flags, ..header };
+                    shard.arena_mut().set_header(address, header);
+                } else {
+                    shard.forget(address, false);
+                }
             }
         }
         let expired = due.len() as u64;
