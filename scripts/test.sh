@@ -10,6 +10,7 @@ step() { printf '\n== %s\n' "$*"; }
 
 step "format";    cargo fmt --all --check
 step "lints";     cargo clippy --workspace --all-targets -- -D warnings
+                  cargo clippy --workspace --test kafka -- -D warnings
 step "docs";      RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 step "tests";     cargo test --workspace --lib --bins --tests --examples --no-fail-fast
 step "kafka";     scripts/test-kafka.sh columns batch refusals

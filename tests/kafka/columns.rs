@@ -173,14 +173,8 @@ async fn columns_that_nobody_reads_are_left_out_and_the_others_are_right() {
         .send(&topic, &[value("x").key("k"), value("y").to(1)])
         .await;
     let session = session();
-    let frame = session
-        .read_stream()
-        .format("kafka")
-        .option("kafka.bootstrap.servers", &kafka.bootstrap)
-        .option("subscribe", &topic)
-        .option("startingOffsets", "earliest")
-        .open()
-        .unwrap()
+    let frame = kafka
+        .stream(&session, &topic)
         .select_expr(&["CAST(value AS STRING) AS v", "partition AS p"])
         .unwrap();
     let query = frame

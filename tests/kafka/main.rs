@@ -18,3 +18,5 @@ mod support;
 
 #[path = "../support/kafka_broker.rs"]
 mod kafka_broker;
+#[path = "../support/moments.rs"]
+mod moments;

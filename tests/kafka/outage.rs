@@ -7,16 +7,6 @@ use weir::prelude::*;
 use crate::kafka_broker::Broker;
 use crate::support::{Kafka, Reading, numbers, texts, warnings};
 
-fn sorted(reading: &Reading) -> Vec<i64> {
-    let mut values: Vec<i64> = reading
-        .values()
-        .iter()
-        .map(|v| v.parse().unwrap())
-        .collect();
-    values.sort_unstable();
-    values
-}
-
 #[tokio::test]
 async fn p098_rows_flow_again_after_the_broker_was_stopped_and_killed() {
     let broker = Broker::start();
@@ -51,7 +41,7 @@ async fn p098_rows_flow_again_after_the_broker_was_stopped_and_killed() {
     broker.restart(1);
     kafka.send(&topic, &spread(200)).await;
     reading.wait_for_rows(&query, 300).await;
-    assert_eq!(sorted(&reading), (0..300).collect::<Vec<_>>());
+    assert_eq!(reading.numbers(), (0..300).collect::<Vec<_>>());
     assert!(!query.status().message.starts_with("Source unavailable"));
     assert!(
         !warnings
@@ -91,7 +81,7 @@ async fn p098_a_broker_that_is_killed_in_the_middle_of_an_epoch_loses_nothing() 
     tokio::time::sleep(Duration::from_secs(3)).await;
     broker.restart(1);
     query.await_termination().await.unwrap();
-    assert_eq!(sorted(&reading), (0..40_000).collect::<Vec<_>>());
+    assert_eq!(reading.numbers(), (0..40_000).collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -156,6 +146,6 @@ async fn leaders_that_move_to_other_brokers_are_followed() {
     broker.kill(3);
     kafka.send(&topic, &spread(600)).await;
     reading.wait_for_rows(&query, 900).await;
-    assert_eq!(sorted(&reading), (0..900).collect::<Vec<_>>());
+    assert_eq!(reading.numbers(), (0..900).collect::<Vec<_>>());
     query.stop().await;
 }

@@ -127,14 +127,7 @@ async fn p015_a_partition_without_records_does_not_hold_back_the_watermark() {
     let topic = kafka.topic("p015", 2).await;
     let time = |seconds: u32| value(format!("2024-06-10 10:00:{seconds:02}"));
     let session = crate::support::session();
-    let frame = session
-        .read_stream()
-        .format("kafka")
-        .option("kafka.bootstrap.servers", &kafka.bootstrap)
-        .option("subscribe", &topic)
-        .option("startingOffsets", "earliest")
-        .open()
-        .unwrap();
+    let frame = kafka.stream(&session, &topic);
     let counted = frame
         .select_expr(&["CAST(CAST(value AS STRING) AS TIMESTAMP) AS ts"])
         .unwrap()

@@ -54,14 +54,8 @@ async fn partitions_are_watched_one_by_one_where_watermarks_are() {
         .config("weir.watermark.perSplit", true)
         .build()
         .unwrap();
-    let frame = session
-        .read_stream()
-        .format("kafka")
-        .option("kafka.bootstrap.servers", &kafka.bootstrap)
-        .option("subscribe", &topic)
-        .option("startingOffsets", "earliest")
-        .open()
-        .unwrap()
+    let frame = kafka
+        .stream(&session, &topic)
         .with_watermark("timestamp", "0 seconds")
         .unwrap();
     let query = frame.write_stream().format("noop").start().await.unwrap();

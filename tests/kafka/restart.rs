@@ -31,12 +31,7 @@ async fn a_query_goes_on_where_it_was_and_its_plans_hold_sparks_offsets() {
         kafka.send(&topic, &more).await;
         expected += 10;
         reading.run().await.unwrap();
-        let mut values: Vec<i64> = reading
-            .values()
-            .iter()
-            .map(|v| v.parse().unwrap())
-            .collect();
-        values.sort_unstable();
+        let values = reading.numbers();
         assert_eq!(values, (0..expected).collect::<Vec<_>>());
     }
     let newest = offset_files(&reading.checkpoint()).join("\n");
@@ -74,8 +69,7 @@ async fn an_epoch_is_replayed_with_the_same_rows_although_the_topic_grew() {
         kafka.send(&topic, &[value("20"), value("21").to(1)]).await;
         let whole = crashing.with_failpoints(&Arc::default());
         whole.run().await.unwrap();
-        let mut values: Vec<i64> = whole.values().iter().map(|v| v.parse().unwrap()).collect();
-        values.sort_unstable();
+        let values = whole.numbers();
         assert_eq!(values, (0..22).collect::<Vec<_>>(), "crash at place {k}");
         for (epoch, rows) in before {
             assert_eq!(
@@ -109,12 +103,7 @@ async fn p099_strangers_in_the_same_group_change_nothing() {
     }
     reading.wait_for_rows(&query, 1000).await;
     query.stop().await;
-    let mut values: Vec<i64> = reading
-        .values()
-        .iter()
-        .map(|v| v.parse().unwrap())
-        .collect();
-    values.sort_unstable();
+    let values = reading.numbers();
     assert_eq!(values, (0..1000).collect::<Vec<_>>());
     let said = warnings.matching(&["the option 'kafka.group.id' is set", &topic]);
     assert_eq!(said.len(), 1, "{said:?}");

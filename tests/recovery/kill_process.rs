@@ -8,19 +8,13 @@ use std::time::{Duration, Instant};
 
 use weir::prelude::*;
 
+use crate::moments::{number, random};
 use crate::queries::Kind;
 use crate::shop::Shop;
 
 const CHILD: &str = "WEIR_TEST_CHILD";
 const KIND: &str = "WEIR_TEST_KIND";
 const ROWS: u64 = 200;
-
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable)
-        .ok()
-        .and_then(|text| text.parse().ok())
-        .unwrap_or(default)
-}
 
 fn spawn(kind: Kind, home: &std::path::Path) -> Child {
     Command::new(std::env::current_exe().expect("this binary"))
@@ -55,13 +49,6 @@ fn child() {
             .await
             .expect("runs until it is killed");
     });
-}
-
-/// SplitMix64: moments that a seed repeats.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed ^ (mixed >> 27)
 }
 
 #[allow(clippy::disallowed_methods, reason = "a deadline for a child process")]

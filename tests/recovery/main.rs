@@ -11,3 +11,6 @@ mod replay;
 mod shop;
 mod state_size;
 mod target;
+
+#[path = "../support/moments.rs"]
+mod moments;

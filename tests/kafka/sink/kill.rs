@@ -12,14 +12,10 @@ use weir::prelude::*;
 use super::servers;
 use super::shop::{Kind, Shop, block_on};
 use super::topics::create;
+use crate::moments::{number, random};
 
 const CHILD: &str = "WEIR_TEST_CHILD";
 const ROWS: u64 = 100;
-
-fn number(variable: &str, default: u64) -> u64 {
-    let text = std::env::var(variable).ok();
-    text.and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 /// The child is told its query by one variable: kind, home, servers, topic, delivery guarantee, and the
 /// topic of actions (empty: files).
@@ -65,13 +61,6 @@ fn child() {
             .await
             .expect("runs until it is killed");
     });
-}
-
-/// SplitMix64: moments that a seed repeats.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed ^ (mixed >> 27)
 }
 
 #[allow(clippy::disallowed_methods, reason = "a deadline for a child process")]

@@ -132,10 +132,11 @@ pub(crate) fn delete_group(servers: &str, group: &str) {
         .expect("the group is deleted");
 }
 
-/// Sends values, to all partitions in turn; returns when the broker has them.
+/// Sends values, to all partitions in turn and each partition's in order; returns when the broker has them.
 pub(crate) fn produce(servers: &str, topic: &str, values: &[String]) {
     let producer: BaseProducer = client(servers, &[])
         .set("linger.ms", "0")
+        .set("enable.idempotence", "true")
         .create()
         .expect("a producer");
     let metadata = producer.client().fetch_metadata(Some(topic), PATIENCE);
