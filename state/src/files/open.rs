@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType, Options,
-    WriteBufferManager, checkpoint::Checkpoint,
+    BlockBasedIndexType, BlockBasedOptions, Cache, ColumnFamilyDescriptor, DB, DBCompressionType,
+    Options, WriteBufferManager, checkpoint::Checkpoint,
 };
 
 use super::{Files, WorkDir, failed, families};
@@ -61,8 +61,13 @@ pub(super) fn family_options() -> Options {
     let mut blocks = BlockBasedOptions::default();
     blocks.set_block_cache(&shared().cache);
     blocks.set_bloom_filter(10.0, false);
+    // In pieces: as one block the filter of a file takes a megabyte, more than a part of the shared cache has room for, and every
+    // look at a key would read it anew.
+    blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+    blocks.set_partition_filters(true);
+    blocks.set_metadata_block_size(4096);
     blocks.set_cache_index_and_filter_blocks(true);
-    blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+    blocks.set_pin_top_level_index_and_filter(true);
     let mut options = Options::default();
     options.set_block_based_table_factory(&blocks);
     options.set_compression_type(DBCompressionType::Lz4);
