@@ -96,6 +96,20 @@ async fn columns_nobody_reads_are_not_asked_of_the_source() {
 }
 
 #[tokio::test]
+async fn columns_nobody_reads_are_not_asked_of_the_source_for_rows_that_are_repeated_either() {
+    let (session, asked) = session();
+    for sql in [
+        "SELECT k, window(ts, '10 seconds', '5 seconds') AS w FROM events",
+        "SELECT k, part FROM events LATERAL VIEW explode(array(ts, ts)) AS part",
+    ] {
+        let explained = explained(&session, sql).await;
+        let wanted = asked.lock().unwrap().pop().unwrap().unwrap();
+        let names: Vec<_> = wanted.fields().iter().map(|field| field.name()).collect();
+        assert_eq!(names, ["ts", "k"], "{explained}");
+    }
+}
+
+#[tokio::test]
 async fn readers_of_one_source_get_the_columns_that_each_asked_for() {
     let (session, asked) = session();
     let explained = explained(

@@ -9,7 +9,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int32Array, RecordBatch, StructArray, UInt32Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int32Array, ListArray, RecordBatch, StructArray, UInt32Array,
+};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -191,6 +193,19 @@ impl UserDefinedLogicalNodeCore for Generate {
         )
     }
 
+    /// Columns of the input that the array is made of, and those wanted from this node.
+    fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
+        let input = self.input.schema();
+        let of_input = |index: &usize| *index < input.fields().len();
+        let mut indices: Vec<usize> = output_columns.iter().copied().filter(of_input).collect();
+        for column in self.list.column_refs() {
+            indices.push(input.index_of_column(column).ok()?);
+        }
+        indices.sort_unstable();
+        indices.dedup();
+        Some(vec![indices])
+    }
+
     fn with_exprs_and_inputs(
         &self,
         mut exprs: Vec<Expr>,
@@ -233,6 +248,9 @@ impl Generator {
     pub fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let lists = self.list.evaluate(batch)?.into_array(batch.num_rows())?;
         let lists = lists.as_list::<i32>();
+        if one_each(lists) {
+            return self.once(batch, lists.values());
+        }
         let (mut parents, mut items, mut places) = (vec![], vec![], vec![]);
         for row in 0..lists.len() {
             let (from, to) = (lists.value_offsets()[row], lists.value_offsets()[row + 1]);
@@ -257,22 +275,26 @@ impl Generator {
         if self.position {
             columns.push(Arc::new(Int32Array::from(places)));
         }
-        self.elements(lists.values(), &items, &mut columns)?;
+        self.elements(&take(lists.values(), &items, None)?, &mut columns)?;
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
     }
 
-    fn elements(
-        &self,
-        values: &ArrayRef,
-        items: &UInt32Array,
-        columns: &mut Vec<ArrayRef>,
-    ) -> Result<()> {
-        let taken = take(values, items, None)?;
+    /// The rows as they are, each with its one element: nothing is repeated or dropped.
+    fn once(&self, batch: &RecordBatch, elements: &ArrayRef) -> Result<RecordBatch> {
+        let mut columns = batch.columns().to_vec();
+        if self.position {
+            columns.push(Arc::new(Int32Array::from(vec![0; batch.num_rows()])));
+        }
+        self.elements(elements, &mut columns)?;
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+    }
+
+    fn elements(&self, elements: &ArrayRef, columns: &mut Vec<ArrayRef>) -> Result<()> {
         if !self.spread {
-            columns.push(taken);
+            columns.push(Arc::clone(elements));
             return Ok(());
         }
-        let structs: &StructArray = taken.as_struct();
+        let structs: &StructArray = elements.as_struct();
         for column in structs.columns() {
             columns.push(match structs.nulls() {
                 Some(nulls) => arrow::compute::nullif(
@@ -284,6 +306,14 @@ impl Generator {
         }
         Ok(())
     }
+}
+
+/// True if row n has the n-th value and no other, for all values there are.
+fn one_each(lists: &ListArray) -> bool {
+    let offsets = lists.value_offsets();
+    lists.null_count() == 0
+        && lists.values().len() == lists.len()
+        && (0..).zip(offsets).all(|(row, offset)| *offset == row)
 }
 
 /// [`Generate`] in a batch query.

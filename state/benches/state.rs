@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use weir_state::{
-    CheckpointLocation, Epoch, OperatorState, SnapshotRef, StateConfig, TableKind, TableSpec,
+    CheckpointLocation, Epoch, OperatorState, SnapshotRef, StateConfig, Table, TableKind, TableSpec,
 };
 
 /// Keys touched in one measured epoch.
@@ -17,7 +17,7 @@ fn sizes() -> Vec<u64> {
     if is_test {
         vec![100, 1000]
     } else {
-        vec![100, 100_000, 5_000_000]
+        vec![100, 100_000, 1_000_000]
     }
 }
 
@@ -26,15 +26,25 @@ fn specs() -> Vec<TableSpec> {
         name: "bench".into(),
         kind: TableKind::Keyed,
         version: 1,
-        key: "20 bytes".into(),
+        key: "12 bytes".into(),
         value: "16 bytes".into(),
     }]
 }
 
-fn key(n: u64) -> [u8; 20] {
-    let mut key = [7; 20];
+fn key(n: u64) -> [u8; 12] {
+    let mut key = [7; 12];
     key[..8].copy_from_slice(&n.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes());
     key
+}
+
+/// The key group, as any function of the key.
+fn key_group(key: &[u8; 12]) -> u32 {
+    u32::from(key[0]) << 4
+}
+
+fn touch(table: &mut Table, n: u64) -> usize {
+    let key = key(n);
+    table.touch(key_group(&key), 0, &key)
 }
 
 fn location() -> CheckpointLocation {
@@ -58,7 +68,7 @@ fn runtime() -> tokio::runtime::Runtime {
 fn fill(state: &mut OperatorState, keys: u64) {
     let table = state.table(0);
     for n in 0..keys {
-        let slot = table.touch((n % 4096) as u32, 0, &key(n));
+        let slot = touch(table, n);
         table.set(slot, &[3; 16]);
     }
 }
@@ -92,7 +102,7 @@ fn touch_and_set(c: &mut Criterion) {
                     let table = state.table(0);
                     for i in 0..touched {
                         let n = i.wrapping_mul(2_654_435_761) % keys;
-                        let slot = table.touch((n % 4096) as u32, 0, &key(n));
+                        let slot = touch(table, n);
                         black_box(table.value(slot));
                         table.set(slot, &(i + epoch).to_le_bytes().repeat(2));
                     }
@@ -107,7 +117,7 @@ fn touch_and_set(c: &mut Criterion) {
                     let table = state.table(0);
                     for i in 0..touched {
                         let n = i.wrapping_mul(2_654_435_761) % keys;
-                        let slot = table.touch((n % 4096) as u32, 0, &key(n));
+                        let slot = touch(table, n);
                         table.set(slot, &(i + epoch).to_le_bytes().repeat(2));
                     }
                     runtime
@@ -124,8 +134,63 @@ fn touch_and_set(c: &mut Criterion) {
                 |()| {
                     let table = state.table(0);
                     for n in keys..keys + touched {
-                        black_box(table.touch((n % 4096) as u32, 0, &key(n)));
+                        black_box(touch(table, n));
                     }
+                },
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
+/// Rows of an epoch of running totals, in batches as they come.
+const ROWS: u64 = 500_000;
+const BATCH: u64 = 8192;
+
+/// Epochs of a running aggregation: batches find their keys, then every old value is read, a new one set, and all is committed.
+fn running(c: &mut Criterion) {
+    let runtime = runtime();
+    let mut group = c.benchmark_group("state, running totals");
+    for keys in sizes() {
+        group.throughput(Throughput::Elements(ROWS.min(keys)));
+        group.sample_size(10);
+        let (mut state, _) = filled(&runtime, keys, usize::MAX);
+        let (mut epoch, mut random) = (1, 1_u64);
+        group.bench_function(BenchmarkId::new("epoch", keys), |b| {
+            b.iter_batched(
+                || (),
+                |()| {
+                    let table = state.table(0);
+                    let mut slots = Vec::new();
+                    let mut rows = ROWS.min(keys);
+                    while rows > 0 {
+                        let batch: Vec<[u8; 12]> = (0..BATCH.min(rows))
+                            .map(|_| {
+                                random = random
+                                    .wrapping_mul(6_364_136_223_846_793_005)
+                                    .wrapping_add(1);
+                                key((random >> 33) % keys)
+                            })
+                            .collect();
+                        rows -= batch.len() as u64;
+                        slots.clear();
+                        let keys = batch.iter().map(|key| (key_group(key), 0, &key[..]));
+                        table.touch_all(keys, &mut slots);
+                    }
+                    table.load().expect("load");
+                    let mut sum = 0;
+                    for slot in 0..table.touched() {
+                        sum += table.value(slot).map_or(0, |value| u64::from(value[3]));
+                    }
+                    black_box(sum);
+                    for slot in 0..table.touched() {
+                        table.set(slot, &(slot as u64 + epoch).to_le_bytes().repeat(2));
+                    }
+                    runtime
+                        .block_on(state.commit(Epoch(epoch)))
+                        .expect("commit");
+                    epoch += 1;
                 },
                 BatchSize::PerIteration,
             );
@@ -196,7 +261,7 @@ fn below_memory(c: &mut Criterion) {
                     let slots: Vec<usize> = (0..touched)
                         .map(|i| {
                             let n = (i + epoch * touched).wrapping_mul(2_654_435_761) % keys;
-                            table.touch((n % 4096) as u32, 0, &key(n))
+                            touch(table, n)
                         })
                         .collect();
                     table.load().expect("load");
@@ -216,5 +281,5 @@ fn below_memory(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, touch_and_set, whole, below_memory);
+criterion_group!(benches, touch_and_set, running, whole, below_memory);
 criterion_main!(benches);

@@ -6,6 +6,7 @@
 //! What an epoch touches is in memory: hash tables over arenas of bytes ([`Hashed`]), or a sorted map ([`Ordered`]).
 
 mod arena;
+mod chunk;
 mod expiry;
 mod hashed;
 mod order;
@@ -136,6 +137,14 @@ impl Table {
         }
     }
 
+    /// True if [`load`](Self::load) has nothing to look up.
+    pub fn is_loaded(&self) -> bool {
+        match &self.store {
+            Store::Hashed(table) => table.is_loaded(),
+            Store::Ordered(table) => table.is_loaded(),
+        }
+    }
+
     /// Value of a slot; `None` if there is no such entry.
     pub fn value(&self, slot: usize) -> Option<&[u8]> {
         match &self.store {
@@ -171,13 +180,14 @@ impl Table {
     /// Sets the value of a slot. In an expiring table the expiry stays what it was; a new entry never expires.
     pub fn set(&mut self, slot: usize, value: &[u8]) {
         match &mut self.store {
-            Store::Hashed(table) => {
+            Store::Hashed(table) if self.spec.kind == TableKind::Expiring => {
                 let expires = match table.value(slot) {
                     Some(_) => table.time(slot),
                     None => i64::MAX,
                 };
                 table.set(slot, value, expires);
             }
+            Store::Hashed(table) => table.set(slot, value, i64::MAX),
             Store::Ordered(table) => table.set(slot, value),
         }
     }

@@ -127,6 +127,19 @@ impl Calls {
         Ok((arguments, filter.transpose()?))
     }
 
+    /// Whether states are the same in whatever order rows and earlier states are added; sums of floating-point numbers are not.
+    pub(crate) fn exact(&self) -> bool {
+        let exact = |field: &FieldRef| {
+            let data_type = field.data_type();
+            data_type.is_integer()
+                || data_type.is_decimal()
+                || data_type.is_temporal()
+                || data_type.is_string()
+                || *data_type == DataType::Boolean
+        };
+        !self.ordered() && self.state.iter().all(exact)
+    }
+
     pub(crate) fn ordered(&self) -> bool {
         self.list.iter().any(|call| call.ordered)
     }

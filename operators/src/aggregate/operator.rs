@@ -24,6 +24,9 @@ pub(super) struct Aggregator {
     mode: OutputMode,
     input: AggregateInput,
     emit_before: bool,
+    /// How batches are cut must not show: earlier states are added between batches only where the order makes no difference, and
+    /// where old rows are emitted, in chunks, at the end.
+    merges_early: bool,
     /// The event time of groups; in complete mode there is none.
     time: Option<TimeKey>,
     width: usize,
@@ -35,6 +38,8 @@ pub(super) struct Aggregator {
     accumulators: Accumulators,
     /// Rows of the epoch, where their order counts.
     waiting: Vec<(Origin, RecordBatch)>,
+    /// What is known so far of the touched groups as they were before the epoch.
+    old: Old,
     encoded: EncodedRows,
     slots: Vec<usize>,
 }
@@ -42,6 +47,8 @@ pub(super) struct Aggregator {
 /// The states that touched groups had before the epoch.
 #[derive(Default)]
 struct Old {
+    /// Slots below this have been asked for.
+    known: usize,
     /// Slots of the groups that existed, ascending.
     slots: Vec<usize>,
     /// Their states, where the old rows are emitted: one batch of columns for each chunk of slots in which a group existed.
@@ -63,6 +70,7 @@ impl Aggregator {
             mode: aggregation.mode,
             input: aggregation.input,
             emit_before: aggregation.emit_before,
+            merges_early: calls.exact() && !aggregation.emit_before,
             time: aggregation.time.filter(|_| timed),
             width,
             distinct: distinct.collect::<Result<_>>()?,
@@ -73,6 +81,7 @@ impl Aggregator {
             calls,
             state: None,
             waiting: Vec::new(),
+            old: Old::default(),
             slots: Vec::new(),
         })
     }
@@ -112,23 +121,28 @@ impl Aggregator {
         match self.input {
             AggregateInput::Rows => {
                 self.accumulators
-                    .update(&self.calls, false, batch, &self.slots, total)
+                    .update(&self.calls, false, batch, &self.slots, total)?;
             }
             AggregateInput::States => {
                 let states = &batch.columns()[self.width..];
                 self.accumulators
-                    .merge(&self.calls, states, &self.slots, total)
+                    .merge(&self.calls, states, &self.slots, total)?;
             }
         }
+        // While the entries are still in the processor's caches; what lies in files is asked for once, at the end.
+        if self.merges_early && table(&mut self.state)?.is_loaded() {
+            self.merge_old()?;
+        }
+        Ok(())
     }
 
-    /// Adds the states that the touched groups have in the table to what the accumulators hold.
-    fn merge_old(&mut self) -> Result<Old> {
+    /// Adds the states that touched groups have in the table to what the accumulators hold, for the groups that were not yet asked for.
+    fn merge_old(&mut self) -> Result<()> {
         let table = table(&mut self.state)?;
         table.load()?;
         let total = table.touched();
-        let mut old = Old::default();
-        let mut from = 0;
+        let old = &mut self.old;
+        let mut from = old.known;
         while from < total {
             let to = total.min(from + CHUNK);
             let before = old.slots.len();
@@ -150,11 +164,12 @@ impl Aggregator {
             }
             from = to;
         }
-        Ok(old)
+        old.known = total;
+        Ok(())
     }
 
     /// Adds the rows that waited for the end of the epoch, in the order of their origin, behind the old states.
-    fn add_waiting(&mut self) -> Result<Old> {
+    fn add_waiting(&mut self) -> Result<()> {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.sort_by_key(|(origin, _)| *origin);
         let mut touched = Vec::with_capacity(waiting.len());
@@ -164,13 +179,13 @@ impl Aggregator {
                 .update(&self.calls, false, batch, &self.slots, total)?;
             touched.push(self.slots.clone());
         }
-        let old = self.merge_old()?;
+        self.merge_old()?;
         let total = table(&mut self.state)?.touched();
         for ((_, batch), slots) in waiting.iter().zip(&touched) {
             self.accumulators
                 .update(&self.calls, true, batch, slots, total)?;
         }
-        Ok(old)
+        Ok(())
     }
 
     /// One group of all rows exists from the start; this gives its states if the epoch has no rows.
@@ -184,6 +199,7 @@ impl Aggregator {
         if let Some(value) = table.value(slot) {
             let states = self.emitter.values.decode([value])?;
             let old = Old {
+                known: 1,
                 slots: vec![slot],
                 states: match self.emit_before {
                     true => vec![states.clone()],
@@ -226,11 +242,12 @@ impl Aggregator {
 
     /// What touched groups were before and are now.
     fn settle(&mut self) -> Result<(Old, Vec<ArrayRef>)> {
-        let old = if self.calls.ordered() {
-            self.add_waiting()?
+        if self.calls.ordered() {
+            self.add_waiting()?;
         } else {
-            self.merge_old()?
-        };
+            self.merge_old()?;
+        }
+        let old = std::mem::take(&mut self.old);
         let (table, others) = tables(&mut self.state)?;
         let total = table.touched();
         if total == 0 {

@@ -6,13 +6,12 @@
 
 use std::hint::black_box;
 
+use super::chunk::{CHUNK, Chunk};
+
 /// Bytes of a unit: entries begin at multiples of it.
 const UNIT: usize = 8;
-/// Units of a chunk, as a power of two: chunks of 256 KiB. A larger entry gets a chunk of its own, longer than the others.
-const CHUNK_UNITS_LOG2: u32 = 15;
-const CHUNK: usize = UNIT << CHUNK_UNITS_LOG2;
-/// The first chunk of an arena begins this small and grows: tables often have many small shards.
-const FIRST_CHUNK: usize = 1024;
+/// Units of a chunk, as a power of two. A larger entry gets a chunk of its own, longer than the others.
+const CHUNK_UNITS_LOG2: u32 = (CHUNK / UNIT).ilog2();
 /// Bytes of a header.
 const HEADER: usize = 32;
 /// Bytes of a line of cache.
@@ -55,6 +54,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    #[inline]
     pub(crate) fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
@@ -72,6 +72,7 @@ impl Header {
         bytes
     }
 
+    #[inline]
     fn from_bytes(b: &[u8; HEADER]) -> Self {
         Self {
             stamp: u32::from_le_bytes([b[0], b[1], b[2], b[3]]),
@@ -99,12 +100,28 @@ pub(crate) fn length(bytes: &[u8]) -> u32 {
 /// Bytes of entries. Addresses are of 32 bits: 32 GiB for one shard.
 #[derive(Debug, Default)]
 pub(crate) struct Arena {
-    chunks: Vec<Vec<u8>>,
+    chunks: Vec<Chunk>,
+    /// The entries stay, many of them perhaps.
+    lasting: bool,
     used: usize,
     garbage: usize,
 }
 
 impl Arena {
+    /// An arena for entries that stay, or for ones that go together before long.
+    pub(crate) fn new(lasting: bool) -> Self {
+        Self {
+            lasting,
+            ..Self::default()
+        }
+    }
+
+    /// Takes all entries out.
+    pub(crate) fn take(&mut self) -> Self {
+        let lasting = self.lasting;
+        std::mem::replace(self, Self::new(lasting))
+    }
+
     /// Appends an entry with room for `value_cap` bytes or a little more; the value is not written.
     pub(crate) fn push(&mut self, mut header: Header, key: &[u8]) -> u32 {
         let body = (key.len() + header.value_cap as usize).next_multiple_of(UNIT);
@@ -113,39 +130,41 @@ impl Arena {
             u32::try_from(body - key.len()).expect("invariant: a key or value has less than 4 GiB");
         let size = HEADER + body;
         let (index, chunk) = self.chunk_for(size);
-        let offset = chunk.len();
-        chunk.extend_from_slice(&header.to_bytes());
-        chunk.extend_from_slice(key);
-        chunk.resize(offset + size, 0);
+        let offset = chunk.take(size);
+        let entry = &mut chunk.bytes_mut()[offset..];
+        entry[..HEADER].copy_from_slice(&header.to_bytes());
+        entry[HEADER..HEADER + key.len()].copy_from_slice(key);
         self.used += size;
         u32::try_from((index << CHUNK_UNITS_LOG2) + offset / UNIT)
             .expect("invariant: a shard has less than 32 GiB")
     }
 
-    fn chunk_for(&mut self, size: usize) -> (usize, &mut Vec<u8>) {
-        let fits = |chunk: &Vec<u8>| chunk.len() + size <= CHUNK;
-        if !self.chunks.last().is_some_and(fits) {
-            let capacity = if self.chunks.is_empty() {
-                FIRST_CHUNK
+    fn chunk_for(&mut self, size: usize) -> (usize, &mut Chunk) {
+        if !self.chunks.last().is_some_and(|chunk| chunk.fits(size)) {
+            let first = self.chunks.is_empty();
+            self.chunks.push(if self.lasting && !first {
+                Chunk::mapped(size)
             } else {
-                CHUNK
-            };
-            self.chunks.push(Vec::with_capacity(capacity.max(size)));
+                Chunk::allocated(first, size)
+            });
         }
         let index = self.chunks.len() - 1;
         (index, &mut self.chunks[index])
     }
 
+    #[inline]
     fn at(&self, address: u32) -> &[u8] {
         let offset = (address as usize & ((1 << CHUNK_UNITS_LOG2) - 1)) * UNIT;
-        &self.chunks[(address >> CHUNK_UNITS_LOG2) as usize][offset..]
+        &self.chunks[(address >> CHUNK_UNITS_LOG2) as usize].bytes()[offset..]
     }
 
+    #[inline]
     fn at_mut(&mut self, address: u32) -> &mut [u8] {
         let offset = (address as usize & ((1 << CHUNK_UNITS_LOG2) - 1)) * UNIT;
-        &mut self.chunks[(address >> CHUNK_UNITS_LOG2) as usize][offset..]
+        &mut self.chunks[(address >> CHUNK_UNITS_LOG2) as usize].bytes_mut()[offset..]
     }
 
+    #[inline]
     pub(crate) fn header(&self, address: u32) -> Header {
         header_of(self.at(address))
     }
@@ -155,6 +174,7 @@ impl Arena {
     }
 
     /// Looks at the memory of an entry and says something that depends on it, so that the look is not left out.
+    #[inline]
     pub(crate) fn glance(&self, address: u32) -> u8 {
         let entry = self.at(address);
         // Most entries take two lines of cache at most.
@@ -180,6 +200,7 @@ impl Arena {
     }
 
     /// Header, key, value; the value is meaningful if the entry is present.
+    #[inline]
     pub(crate) fn entry(&self, address: u32) -> (Header, &[u8], &[u8]) {
         parts(self.at(address))
     }
@@ -231,12 +252,13 @@ impl Arena {
         self.chunks
             .iter()
             .enumerate()
-            .flat_map(|(index, chunk)| walk_chunk(chunk, (index << CHUNK_UNITS_LOG2) as u32))
+            .flat_map(|(index, chunk)| walk_chunk(chunk.used(), (index << CHUNK_UNITS_LOG2) as u32))
     }
 
     /// Gives every live entry the flags `flags` makes of its header.
     pub(crate) fn remark(&mut self, flags: impl Fn(&Header) -> u8) {
         for chunk in &mut self.chunks {
+            let chunk = chunk.used_mut();
             let mut offset = 0;
             while offset < chunk.len() {
                 let header = header_of(&chunk[offset..]);
@@ -251,8 +273,9 @@ impl Arena {
     /// Hands every live entry of an old arena to `keep`, giving memory back while it goes.
     pub(crate) fn drain(self, mut keep: impl FnMut(Header, &[u8], &[u8])) {
         for chunk in self.chunks {
-            for (address, _) in walk_chunk(&chunk, 0) {
-                let (header, key, value) = parts(&chunk[address as usize * UNIT..]);
+            let bytes = chunk.used();
+            for (address, _) in walk_chunk(bytes, 0) {
+                let (header, key, value) = parts(&bytes[address as usize * UNIT..]);
                 keep(header, key, value);
             }
         }
@@ -261,7 +284,7 @@ impl Arena {
     /// Gives back what the last chunk has ready for entries to come.
     pub(crate) fn shrink(&mut self) {
         if let Some(last) = self.chunks.last_mut() {
-            last.shrink_to_fit();
+            last.shrink();
         }
     }
 
@@ -277,10 +300,11 @@ impl Arena {
 
     /// Bytes allocated.
     pub(crate) fn allocated(&self) -> usize {
-        self.chunks.iter().map(Vec::capacity).sum()
+        self.chunks.iter().map(Chunk::memory_bytes).sum()
     }
 }
 
+#[inline]
 fn header_of(entry: &[u8]) -> Header {
     let bytes = entry
         .first_chunk::<HEADER>()
@@ -288,6 +312,7 @@ fn header_of(entry: &[u8]) -> Header {
     Header::from_bytes(bytes)
 }
 
+#[inline]
 fn parts(entry: &[u8]) -> (Header, &[u8], &[u8]) {
     let header = header_of(entry);
     let (key, rest) = entry[HEADER..].split_at(header.key_len as usize);

@@ -77,7 +77,7 @@ impl Hashed {
     pub(crate) fn new(kind: TableKind) -> Self {
         let shards = match kind {
             TableKind::Timed { .. } => Vec::new(),
-            _ => vec![Shard::default()],
+            _ => vec![Shard::lasting()],
         };
         Self {
             kind,

@@ -97,6 +97,14 @@ fn place(item: &u64) -> u64 {
 }
 
 impl Shard {
+    /// The only shard of a table: its entries stay.
+    pub(crate) fn lasting() -> Self {
+        Self {
+            arena: Arena::new(true),
+            ..Self::default()
+        }
+    }
+
     /// Finds or makes the entry of an id, whose hash is given.
     pub(crate) fn touch(&mut self, id: &Id<'_>, hash: u32, mark: Mark) -> Touch {
         self.stamp = mark.stamp;
@@ -229,7 +237,7 @@ impl Shard {
 
     /// Builds the shard anew with the entries `keep` wants, giving the old memory back piece by piece.
     pub(crate) fn rebuild(&mut self, timed: bool, mut keep: impl FnMut(&Header) -> bool) {
-        let old = std::mem::take(&mut self.arena);
+        let old = self.arena.take();
         let mut index = HashTable::new();
         let mut rows = 0;
         old.drain(|header, key, value| {

@@ -14,9 +14,13 @@ const RUN: usize = 1 << 17;
 const INDEX_BYTES: usize = 16;
 
 impl Hashed {
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.unknown.is_empty() && self.blind.is_empty()
+    }
+
     /// Looks up what memory does not know of the touched slots.
     pub(crate) fn load(&mut self) -> Result<()> {
-        if self.unknown.is_empty() && self.blind.is_empty() {
+        if self.is_loaded() {
             return Ok(());
         }
         let unknown = std::mem::take(&mut self.unknown);

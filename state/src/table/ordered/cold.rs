@@ -11,6 +11,10 @@ const RUN: usize = 1 << 17;
 
 impl Ordered {
     /// Looks up what memory does not know of the touched slots.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.loaded == self.slots.len() && self.blind.is_empty()
+    }
+
     pub(crate) fn load(&mut self) -> Result<()> {
         let slots = self.slots[self.loaded..].to_vec();
         self.loaded = self.slots.len();
