@@ -290,6 +290,7 @@ pub(super) fn encode_error(error: EncodeError) -> WeirError {
     let message = error.to_string();
     let base = match &error {
         EncodeError::Io { .. } | EncodeError::Parquet { .. } => WeirError::external(message),
+        EncodeError::Avro { .. } => WeirError::data(message),
         EncodeError::UnsupportedType { .. } | EncodeError::TextColumns { .. } => {
             WeirError::plan(message).with_condition("UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE")
         }

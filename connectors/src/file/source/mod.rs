@@ -8,11 +8,15 @@
 //! The offset is `{"logOffset":N}` as in Spark: the number of epochs with new files, from 0.
 
 mod builder;
+mod clean;
 mod config;
+mod dead_letters;
 pub(crate) mod files;
 mod format;
+mod glance;
 mod glob;
 mod listing;
+mod partition;
 mod reader;
 mod run;
 mod seen;
@@ -30,12 +34,14 @@ use weir_runtime::{
 };
 
 pub use builder::{
-    CsvSource, FileSourceBuilder, JsonSource, ParquetSource, TextRecords, TextSource,
+    AvroSource, CsvSource, FileSourceBuilder, JsonSource, ParquetSource, TextRecords, TextSource,
 };
+pub use clean::CleanSource;
 pub use config::FileSourceConfig;
-pub use format::{ParquetOptions, ReadFormat};
+pub use format::{AvroOptions, ParquetOptions, ReadFormat};
 pub use reader::FileReader;
 
+use files::FileEntry;
 use listing::Listing;
 use run::Run;
 
@@ -79,6 +85,24 @@ impl FileSource {
         self.listing.check()
     }
 
+    /// How often the directory was listed.
+    #[cfg(test)]
+    pub(crate) fn listings(&self) -> u64 {
+        self.run.as_ref().map_or(0, |run| run.listings)
+    }
+
+    /// Waits for the disk on another thread; what fails is a warning.
+    async fn clean(&self, files: Vec<FileEntry>) -> Result<()> {
+        if self.config.clean_source == CleanSource::Off || files.is_empty() {
+            return Ok(());
+        }
+        let config = Arc::clone(&self.config);
+        let cleaned = tokio::task::spawn_blocking(move || config.clean_source.clean(&files)).await;
+        cleaned.map_err(|error| {
+            WeirError::internal("files that were read could not be cleaned").with_source(error)
+        })
+    }
+
     fn run(&mut self) -> Result<&mut Run> {
         let message = || WeirError::internal("the file source was asked before it was opened");
         self.run.as_mut().ok_or_else(message)
@@ -103,9 +127,11 @@ impl Source for FileSource {
 
     async fn open(&mut self, context: SourceContext) -> Result<()> {
         self.listing.check()?;
-        self.run =
-            Some(Run::start(Arc::clone(&self.config), Arc::clone(&self.listing), context).await?);
-        Ok(())
+        let (config, listing) = (Arc::clone(&self.config), Arc::clone(&self.listing));
+        let (run, last_committed) = Run::start(config, listing, context).await?;
+        self.run = Some(run);
+        // The process may have died before it cleaned them.
+        self.clean(last_committed).await
     }
 
     async fn latest(
@@ -134,13 +160,16 @@ impl Source for FileSource {
     }
 
     fn reader(&self, _subtask: usize) -> Result<Box<dyn SourceReader>> {
-        Ok(Box::new(FileReader::new(Arc::clone(&self.config))))
+        Ok(Box::new(FileReader::new(
+            Arc::clone(&self.config),
+            self.listing.depth(),
+        )))
     }
 
     async fn committed(&mut self, _epoch: Epoch, end: &Offset) -> Result<()> {
         let files = self.run()?.committed(end)?;
-        self.done += files;
-        Ok(())
+        self.done += files.len() as u64;
+        self.clean(files).await
     }
 
     fn newest(&self) -> Option<Offset> {

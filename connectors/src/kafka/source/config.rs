@@ -9,9 +9,8 @@ use serde_json::Value;
 use weir_runtime::{Result, WeirError};
 
 use super::offsets::{Offsets, TopicPartition};
-use crate::file::options::duration;
 use crate::kafka::client::{ClientSettings, Role};
-use crate::options::Options;
+use crate::options::{Options, duration};
 
 /// Who complains.
 pub(super) const OWNER: &str = "source 'kafka'";
