@@ -51,29 +51,17 @@ impl<'a> Options<'a> {
     ///
     /// # Errors
     /// An unknown name, or one name in two spellings.
-    pub(crate) fn of_table(
+    pub(crate) fn new(
         owner: &str,
         table: &[OptionSpec],
         given: &'a BTreeMap<String, String>,
     ) -> Result<Self> {
         let known: Vec<&'static str> = table.iter().map(|spec| spec.name).collect();
-        Self::new(owner, &known, given)
-    }
-
-    /// As [`Options::of_table`], by names alone.
-    ///
-    /// # Errors
-    /// As [`Options::of_table`].
-    pub(crate) fn new(
-        owner: &str,
-        known: &[&'static str],
-        given: &'a BTreeMap<String, String>,
-    ) -> Result<Self> {
         let mut values = BTreeMap::new();
         for (name, value) in given {
             let found = known.iter().find(|known| known.eq_ignore_ascii_case(name));
             let found = found.ok_or_else(|| {
-                let mut names = known.to_vec();
+                let mut names = known.clone();
                 names.sort_unstable();
                 WeirError::unknown_option(owner, name, &names)
             })?;
@@ -83,10 +71,7 @@ impl<'a> Options<'a> {
                 )));
             }
         }
-        Ok(Self {
-            known: known.to_vec(),
-            values,
-        })
+        Ok(Self { known, values })
     }
 
     /// The text of an option.
@@ -245,7 +230,7 @@ mod tests {
     #[test]
     fn options_in_any_case_are_found() {
         let given = given(&[("NUMROWS", " 7 ")]);
-        let options = Options::of_table("sink 'console'", TABLE, &given).expect("known");
+        let options = Options::new("sink 'console'", TABLE, &given).expect("known");
         assert_eq!(
             options
                 .parse::<u32>("numRows", "a whole number")
@@ -257,16 +242,15 @@ mod tests {
 
     #[test]
     fn options_unknown_twice_or_malformed_are_refused() {
-        let unknown =
-            Options::of_table("sink 'console'", &TABLE[..2], &given(&[("rows", "1")])).err();
+        let unknown = Options::new("sink 'console'", &TABLE[..2], &given(&[("rows", "1")])).err();
         assert_eq!(
             unknown.expect("refused").message(),
             "sink 'console' has no option 'rows', known options: numRows, truncate"
         );
         let twice = given(&[("numrows", "1"), ("numRows", "1")]);
-        assert!(Options::of_table("x", TABLE, &twice).is_err());
+        assert!(Options::new("x", TABLE, &twice).is_err());
         let given = given(&[("numRows", "many")]);
-        let options = Options::of_table("sink 'console'", TABLE, &given).expect("known");
+        let options = Options::new("sink 'console'", TABLE, &given).expect("known");
         let error = options
             .parse::<u32>("numRows", "a whole number")
             .expect_err("malformed");
@@ -280,7 +264,7 @@ mod tests {
     fn options_numbers_are_validated_as_spark_does() {
         for bad in ["0", "-1", "abc", "1k", "", "1.5", "+1", " 1"] {
             let given = given(&[("NUMROWS", bad)]);
-            let options = Options::of_table("x", TABLE, &given).expect("known");
+            let options = Options::new("x", TABLE, &given).expect("known");
             let error = options.positive("numRows").expect_err(bad);
             assert!(
                 error.message().contains("numRows") && error.message().contains(bad),
@@ -288,7 +272,7 @@ mod tests {
             );
         }
         let given = given(&[("NUMROWS", "10")]);
-        let options = Options::of_table("x", TABLE, &given).expect("known");
+        let options = Options::new("x", TABLE, &given).expect("known");
         assert_eq!(options.positive("numRows").expect("good"), Some(10));
     }
 

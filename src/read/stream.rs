@@ -311,7 +311,11 @@ fn prunable(config: &FileSourceConfig) -> bool {
     let has_corrupt_column = config.schema.index_of(&config.corrupt_column).is_ok();
     match config.format {
         ReadFormat::Parquet(_) | ReadFormat::Avro(_) => true,
-        ReadFormat::Json(_) => config.mode == ParseMode::Permissive && !has_corrupt_column,
+        ReadFormat::Json(_) => {
+            config.mode == ParseMode::Permissive
+                && config.bad_records_path.is_none()
+                && !has_corrupt_column
+        }
         _ => false,
     }
 }

@@ -100,7 +100,7 @@ impl ConsoleSink {
     /// # Errors
     /// An unknown option or a value that is not allowed.
     pub fn from_options(options: &BTreeMap<String, String>) -> Result<Self> {
-        let options = Options::of_table("sink 'console'", OPTIONS, options)?;
+        let options = Options::new("sink 'console'", OPTIONS, options)?;
         let rows: Option<usize> = options.parse("numRows", "a whole number, not negative")?;
         let truncate: Option<Truncate> =
             options.parse("truncate", "true, false or a number of characters")?;

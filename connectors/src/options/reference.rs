@@ -32,11 +32,21 @@ pub fn reference() -> String {
         "Sources: format `socket`",
         crate::socket::OPTIONS,
     );
+    section(
+        &mut page,
+        "Sources: format `kafka`, beside `kafka.*` for the client",
+        crate::kafka::source::SOURCE_OPTIONS,
+    );
     section(&mut page, "Sinks: files of any format", SINK);
     for format in FORMATS {
         let title = format!("Sinks: format `{format}`, beside those of any format");
         section(&mut page, &title, &format_write_options(format));
     }
+    section(
+        &mut page,
+        "Sinks: format `kafka`, beside `kafka.*` for the client",
+        crate::kafka::sink::SINK_OPTIONS,
+    );
     section(
         &mut page,
         "Sinks: format `console`",

@@ -100,7 +100,7 @@ impl RateMicroBatchSource {
     /// # Errors
     /// A missing `rowsPerBatch`, an unknown option, one that is not a number of the kind allowed.
     pub fn from_options(options: &BTreeMap<String, String>) -> Result<Self> {
-        let options = Options::of_table("source 'rate-micro-batch'", MICRO_BATCH_OPTIONS, options)?;
+        let options = Options::new("source 'rate-micro-batch'", MICRO_BATCH_OPTIONS, options)?;
         let rows = options.parse_with("rowsPerBatch", "a positive whole number", positive)?;
         let rows = rows.ok_or_else(|| {
             WeirError::config(

@@ -89,7 +89,7 @@ impl RateSource {
     /// # Errors
     /// An unknown option or one that is not a positive number.
     pub fn from_options(options: &BTreeMap<String, String>) -> Result<Self> {
-        let options = Options::of_table("source 'rate'", RATE_OPTIONS, options)?;
+        let options = Options::new("source 'rate'", RATE_OPTIONS, options)?;
         let rows = options.parse_with("rowsPerSecond", "a positive whole number", positive)?;
         let ramp_up = options.parse_with(
             "rampUpTime",

@@ -74,7 +74,7 @@ impl SocketSource {
     /// # Errors
     /// A missing host or port, an unknown option, a value that is not allowed.
     pub fn from_options(options: &BTreeMap<String, String>) -> Result<Self> {
-        let given = Options::of_table("source 'socket'", OPTIONS, options)?;
+        let given = Options::new("source 'socket'", OPTIONS, options)?;
         let missing = |name: &str, what: &str| {
             WeirError::config(format!(
                 "source 'socket' needs the option '{name}', allowed: {what}"

@@ -218,7 +218,7 @@ async fn columns_that_a_file_lacks_are_null_and_others_are_left_out() {
         let out = Home::new();
         for (epoch, query) in [
             "CAST(1 AS INT) AS a, 'x' AS b",
-            "CAST(2 AS INT) AS a, 3.5D AS c",
+            "CAST(2 AS INT) AS a, CAST(3.5 AS DOUBLE) AS c",
         ]
         .iter()
         .enumerate()

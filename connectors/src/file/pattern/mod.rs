@@ -18,7 +18,7 @@ mod parse;
 mod tests;
 mod write;
 
-pub(crate) use write::Moment;
+pub use write::Moment;
 
 /// Longest run of one letter.
 const MAX_WIDTH: usize = 19;

@@ -11,7 +11,7 @@ const SECONDS_PER_DAY: i64 = 86_400;
 
 /// A moment taken apart.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
+pub struct Moment {
     days: i64,
     second_of_day: u64,
     micros: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Moment {
 
 impl Moment {
     /// A DATE.
-    pub(crate) fn date(days: i64) -> Self {
+    pub fn date(days: i64) -> Self {
         Self {
             days,
             second_of_day: 0,
@@ -31,7 +31,7 @@ impl Moment {
     }
 
     /// A TIMESTAMP shown in `zone`, or a TIMESTAMP_NTZ without one.
-    pub(crate) fn timestamp(micros: i64, zone: Option<Zone>) -> Self {
+    pub fn timestamp(micros: i64, zone: Option<Zone>) -> Self {
         let offset = zone.map_or(0, |zone| offset_seconds(zone, micros));
         let seconds = micros.div_euclid(1_000_000) + offset;
         Self {
@@ -45,7 +45,7 @@ impl Moment {
 
 impl TimePattern {
     /// Appends the moment.
-    pub(crate) fn write(&self, out: &mut Vec<u8>, moment: Moment) {
+    pub fn write(&self, out: &mut Vec<u8>, moment: Moment) {
         write_items(out, &self.items, moment);
     }
 }

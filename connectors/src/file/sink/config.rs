@@ -70,7 +70,7 @@ impl FileSinkConfig {
             ))
             .with_condition("DATA_SOURCE_NOT_FOUND"));
         };
-        let given = Options::of_table(
+        let given = Options::new(
             &format!("the file sink of format '{name}'"),
             &known,
             options,

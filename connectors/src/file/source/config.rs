@@ -124,7 +124,7 @@ impl FileSourceConfig {
             .with_condition("DATA_SOURCE_NOT_FOUND"));
         };
         let owner = format!("the file source of format '{name}'");
-        let given = Options::of_table(&owner, &known, options)?;
+        let given = Options::new(&owner, &known, options)?;
         given.check_path(path)?;
         let format = ReadFormat::of(&name, &given)?;
         let schema = match schema {

@@ -68,7 +68,7 @@ fn try_options(options: &[(&str, &str)]) -> weir_runtime::Result<CsvOptions> {
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect();
     let table = source_options("csv").unwrap();
-    CsvOptions::of(&Options::of_table("x", &table, &options)?)
+    CsvOptions::of(&Options::new("x", &table, &options)?)
 }
 
 /// All rows of a file and the account of its bad records.
