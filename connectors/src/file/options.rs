@@ -13,8 +13,9 @@ use super::decode::parse::Zone;
 use super::pattern::TimePattern;
 use crate::options::{OptionSpec, Options};
 use tables::{
-    MERGE_SCHEMA, READ_CSV, READ_JSON, READ_TEXT, READ_TEXT_FILES, READ_TIMES, RECORDS, WRITE_AVRO,
-    WRITE_CSV, WRITE_JSON, WRITE_PARQUET, WRITE_TEXT_FILES, WRITE_TIMES,
+    GUESS_CSV, GUESS_JSON, READ_CSV, READ_JSON, READ_PARQUET, READ_TEXT, READ_TEXT_FILES,
+    READ_TIMES, RECORDS, WRITE_AVRO, WRITE_CSV, WRITE_JSON, WRITE_PARQUET, WRITE_TEXT_FILES,
+    WRITE_TIMES,
 };
 
 /// Formats files are read and written in.
@@ -23,10 +24,10 @@ pub const FORMATS: &[&str] = &["json", "csv", "parquet", "avro", "text"];
 /// Options that reading this format has beside [`SOURCE`]; none if there is no such format.
 pub(crate) fn format_read_options(format: &str) -> Vec<OptionSpec> {
     match format {
-        "json" => [RECORDS, READ_JSON, READ_TIMES, READ_TEXT_FILES].concat(),
-        "csv" => [RECORDS, READ_CSV, READ_TIMES, READ_TEXT_FILES].concat(),
+        "json" => [RECORDS, READ_JSON, READ_TIMES, READ_TEXT_FILES, GUESS_JSON].concat(),
+        "csv" => [RECORDS, READ_CSV, READ_TIMES, READ_TEXT_FILES, GUESS_CSV].concat(),
         "text" => [READ_TEXT, READ_TEXT_FILES].concat(),
-        "parquet" => vec![MERGE_SCHEMA],
+        "parquet" => READ_PARQUET.to_vec(),
         _ => Vec::new(),
     }
 }
@@ -88,6 +89,12 @@ impl<'a> Options<'a> {
     pub(crate) fn codec(&self) -> Result<Option<Codec>> {
         let codec = self.parse_exactly("compression", codec::ALLOWED, codec::named)?;
         Ok(codec.flatten())
+    }
+
+    /// An option that has one value.
+    pub(crate) fn only(&self, name: &'static str, value: &str) -> Result<()> {
+        let same = |text: &str| text.eq_ignore_ascii_case(value).then_some(());
+        self.parse_with(name, value, same).map(|_| ())
     }
 
     /// A pattern of dates or times, as `read` takes it.

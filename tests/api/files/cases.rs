@@ -165,6 +165,16 @@ async fn p061_a_file_that_arrives_with_an_old_time_is_read() {
     set_age(&moved, 2 * 86_400);
     std::fs::rename(&moved, reading.home.path("in/b.jsonl")).unwrap();
     assert_eq!(reading.read().await, ["2"]);
+    // Beyond maxFileAge it is left out, and counted.
+    let ancient = reading.home.path("elsewhere.jsonl");
+    std::fs::write(&ancient, "{\"id\":3}\n").unwrap();
+    set_age(&ancient, 20 * 86_400);
+    std::fs::rename(&ancient, reading.home.path("in/c.jsonl")).unwrap();
+    ids(&reading, "d.jsonl", 4..=4);
+    let (rows, query) = reading.try_read().await.unwrap();
+    assert_eq!(rows, ["4"]);
+    let progress = query.last_progress().unwrap();
+    assert_eq!(progress.sources[0].metrics["tooOldFiles"], "1");
 }
 
 #[tokio::test]
@@ -196,7 +206,7 @@ async fn p062_an_overwritten_file_is_read_again_only_if_that_is_wanted() {
 #[tokio::test]
 async fn p065_files_of_one_time_are_cut_by_name_and_read_once_over_a_restart() {
     let reading = Reading::new("json", "id BIGINT").option("maxFilesPerTrigger", 2);
-    let now = std::time::SystemTime::now();
+    let now = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
     for (id, name) in (1..).zip(["a", "b", "c", "d", "e"]) {
         let file = ids(&reading, &format!("{name}.jsonl"), id..=id);
         std::fs::File::options()

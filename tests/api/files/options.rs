@@ -104,6 +104,7 @@ async fn options_that_contradict_or_do_not_exist_are_refused_when_the_stream_is_
         ),
         (&[("dateFormat", "dd E")], &["dateFormat", "writing only"]),
         (&[("encoding", "utf-7")], &["encoding", "UTF-16LE"]),
+        (&[("locale", "de-DE")], &["locale", "en-US"]),
         (
             &[("modifiedAfter", "2020-01-01")],
             &["modifiedAfter", "known options"],

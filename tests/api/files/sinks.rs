@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use weir::prelude::*;
+use weir::runtime::FailPoints;
 
 use super::{Reading, files_below};
 use crate::field::stage::texts;
@@ -112,13 +113,86 @@ async fn p110_with_retention_the_manifest_does_not_grow_and_a_restart_goes_on() 
     assert!(after < before + before / 4, "{sizes:?}");
 }
 
+/// Lines of all files that a plain listing shows, sorted.
+fn listed_lines(out: &Home) -> Vec<String> {
+    let dir = out.path("out");
+    let texts = files_below(&dir)
+        .into_iter()
+        .map(|file| std::fs::read_to_string(dir.join(file)).unwrap());
+    let mut lines: Vec<String> = texts
+        .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    lines.sort();
+    lines
+}
+
+#[tokio::test]
+async fn p106_after_a_crash_between_two_files_of_an_epoch_a_plain_listing_has_each_row_once() {
+    let source = Reading::new("json", "v INT, k STRING").option("maxFilesPerTrigger", 1);
+    source.put("a.json", "{\"v\":1,\"k\":\"x\"}\n{\"v\":2,\"k\":\"y\"}\n");
+    source.put("b.json", "{\"v\":3,\"k\":\"x\"}\n{\"v\":4,\"k\":\"y\"}\n");
+    let run = async |out: &Home, failpoints: Arc<FailPoints>| {
+        let session = session();
+        let engine = QueryConfig {
+            failpoints,
+            ..QueryConfig::default()
+        };
+        let query = source
+            .frame(&session)?
+            .write_stream()
+            .format("json")
+            .partition_by(["k"])
+            .engine(engine)
+            .checkpoint(&out.text("checkpoint"))
+            .trigger(Trigger::AvailableNow)
+            .start_path(&out.text("out"))
+            .await?;
+        query.await_termination().await
+    };
+    let (undisturbed, counted) = (Home::new(), Arc::new(FailPoints::recording()));
+    run(&undisturbed, Arc::clone(&counted)).await.unwrap();
+    let expected = listed_lines(&undisturbed);
+    assert_eq!(expected.len(), 4);
+    let renames: Vec<usize> = counted
+        .names()
+        .iter()
+        .enumerate()
+        .filter(|(_, name)| **name == "file-sink:rename")
+        .map(|(at, _)| at)
+        .collect();
+    assert_eq!(renames.len(), 4, "two files in each of two epochs");
+
+    let out = Home::new();
+    let crash = FailPoints::crash_at(renames[3].try_into().unwrap());
+    let error = run(&out, Arc::new(crash)).await.unwrap_err();
+    assert_eq!(error.fault(), weir::Fault::Crash);
+    assert_eq!(
+        files_below(&out.path("out")).len(),
+        3,
+        "one file of the second epoch has its name"
+    );
+    let session = session();
+    let table = session.read().format("json").schema("v INT, k STRING");
+    let table = table.load(&out.text("out")).await.unwrap();
+    assert_eq!(
+        table.count().await.unwrap(),
+        2,
+        "the manifest knows the first epoch only"
+    );
+    run(&out, Arc::default()).await.unwrap();
+    assert_eq!(listed_lines(&out), expected);
+}
+
+/// Rows by the number of their epoch, in the order in which they came.
+type Epochs = Vec<(u64, Vec<String>)>;
+
 #[tokio::test]
 async fn p114_an_epoch_that_is_tried_again_brings_the_same_number_and_rows_to_every_target() {
     let source = Reading::new("json", "id BIGINT").option("maxFilesPerTrigger", 1);
     source.put("a.json", "{\"id\":1}\n{\"id\":2}\n");
     source.put("b.json", "{\"id\":3}\n");
     // Two targets; the first remembers the newest epoch it holds, as an idempotent writer does.
-    let targets: Arc<Mutex<[Vec<(u64, Vec<String>)>; 2]>> = Arc::default();
+    let targets: Arc<Mutex<[Epochs; 2]>> = Arc::default();
     for attempt in 0..2 {
         let session = session();
         let targets = Arc::clone(&targets);

@@ -3,6 +3,9 @@
 //! The library decodes blocks; their framing is checked here, because the library takes a file that is cut off for a shorter one.
 //! Columns are found by name and may differ in type as [`super::adapt`] says. A damaged file is an error, never fewer rows.
 
+#[cfg(test)]
+mod tests;
+
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read};
 use std::sync::Arc;

@@ -115,6 +115,23 @@ pub(super) const READ_TIMES: &[OptionSpec] = &[
     ),
 ];
 
+/// Options that guess a schema, which is always given here; programs written for Spark set them all the same.
+const NO_GUESSING: &str = "not used: the schema is given, not guessed";
+
+pub(super) const GUESS_JSON: &[OptionSpec] = &[
+    spec("primitivesAsString", "false", NO_GUESSING),
+    spec("prefersDecimal", "false", NO_GUESSING),
+    spec("inferTimestamp", "false", NO_GUESSING),
+    spec("dropFieldIfAllNull", "false", NO_GUESSING),
+    spec("samplingRatio", "1.0", NO_GUESSING),
+];
+
+pub(super) const GUESS_CSV: &[OptionSpec] = &[
+    spec("inferSchema", "false", NO_GUESSING),
+    spec("preferDate", "true", NO_GUESSING),
+    spec("samplingRatio", "1.0", NO_GUESSING),
+];
+
 /// Options of reading text.
 pub(super) const READ_TEXT_FILES: &[OptionSpec] = &[
     spec(
@@ -123,6 +140,7 @@ pub(super) const READ_TEXT_FILES: &[OptionSpec] = &[
         "charset of the files, such as UTF-16 or ISO-8859-1",
     ),
     spec("charset", "UTF-8", "the same as encoding"),
+    spec("locale", "en-US", "language of names of months; only en-US"),
     spec(
         "compression",
         "",
@@ -224,12 +242,23 @@ pub(super) const READ_TEXT: &[OptionSpec] = &[
     spec("lineSep", "\\n, \\r\\n, \\r", "what ends a line"),
 ];
 
-/// Options of formats whose files name their columns.
-pub(super) const MERGE_SCHEMA: OptionSpec = spec(
-    "mergeSchema",
-    "true",
-    "columns are found by name in every file, and a table without a schema has those of all files, whatever this says",
-);
+pub(super) const READ_PARQUET: &[OptionSpec] = &[
+    spec(
+        "mergeSchema",
+        "true",
+        "columns are found by name in every file, and a table without a schema has those of all files, whatever this says",
+    ),
+    spec(
+        "datetimeRebaseMode",
+        "CORRECTED",
+        "calendar of dates and times long ago; only CORRECTED, the proleptic Gregorian one",
+    ),
+    spec(
+        "int96RebaseMode",
+        "CORRECTED",
+        "the same for the old INT96 timestamps; only CORRECTED",
+    ),
+];
 
 /// Options of the file sink, whatever the format.
 pub const SINK: &[OptionSpec] = &[

@@ -139,6 +139,7 @@ impl FileSourceConfig {
         if config.format.is_text() {
             config.charset = given.charset()?;
             given.codec()?;
+            given.only("locale", "en-US")?;
         }
         if config.format.has_records() {
             config.read_records(&given)?;

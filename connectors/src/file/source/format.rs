@@ -89,6 +89,8 @@ impl ReadFormat {
             "csv" => CsvOptions::of(given).map(Self::Csv),
             "parquet" => {
                 given.flag("mergeSchema")?;
+                given.only("datetimeRebaseMode", "CORRECTED")?;
+                given.only("int96RebaseMode", "CORRECTED")?;
                 Ok(Self::Parquet(ParquetOptions))
             }
             "avro" => Ok(Self::Avro(AvroOptions)),

@@ -5,6 +5,9 @@
 //! then. Files must appear whole (by a rename) and not change afterwards: a planned file that changed or is gone is an
 //! error that names it.
 //!
+//! Columns may stand in the names of directories ([`partition`]); bad records may go to files of their own ([`dead_letters`]); files
+//! may be moved away or deleted once their epoch is committed ([`clean`]).
+//!
 //! The offset is `{"logOffset":N}` as in Spark: the number of epochs with new files, from 0.
 
 mod builder;
@@ -24,13 +27,14 @@ mod seen;
 mod tests;
 mod unread;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use weir_runtime::{
-    Admission, Backlog, Epoch, Fingerprint, Offset, Result, Source, SourceContext, SourceReader,
-    Split, WeirError,
+    Admission, Backlog, Epoch, FailPoints, Fingerprint, Offset, Result, Source, SourceContext,
+    SourceReader, Split, WeirError,
 };
 
 pub use builder::{
@@ -53,6 +57,7 @@ pub struct FileSource {
     run: Option<Run>,
     /// Files of committed epochs since the process started this source, over all generations.
     done: u64,
+    failpoints: Arc<FailPoints>,
 }
 
 impl FileSource {
@@ -69,6 +74,7 @@ impl FileSource {
             listing,
             run: None,
             done: 0,
+            failpoints: Arc::default(),
         })
     }
 
@@ -96,11 +102,13 @@ impl FileSource {
         if self.config.clean_source == CleanSource::Off || files.is_empty() {
             return Ok(());
         }
+        self.failpoints.hit("file-source:clean")?;
         let config = Arc::clone(&self.config);
         let cleaned = tokio::task::spawn_blocking(move || config.clean_source.clean(&files)).await;
         cleaned.map_err(|error| {
             WeirError::internal("files that were read could not be cleaned").with_source(error)
-        })
+        })?;
+        self.failpoints.hit("file-source:cleaned")
     }
 
     fn run(&mut self) -> Result<&mut Run> {
@@ -127,6 +135,7 @@ impl Source for FileSource {
 
     async fn open(&mut self, context: SourceContext) -> Result<()> {
         self.listing.check()?;
+        self.failpoints = Arc::clone(&context.failpoints);
         let (config, listing) = (Arc::clone(&self.config), Arc::clone(&self.listing));
         let (run, last_committed) = Run::start(config, listing, context).await?;
         self.run = Some(run);
@@ -170,6 +179,12 @@ impl Source for FileSource {
         let files = self.run()?.committed(end)?;
         self.done += files.len() as u64;
         self.clean(files).await
+    }
+
+    /// `tooOldFiles`: files that the newest listing left out for their age.
+    fn metrics(&self, _end: Option<&Offset>) -> BTreeMap<String, String> {
+        let too_old = self.run.as_ref().map_or(0, |run| run.too_old);
+        BTreeMap::from([("tooOldFiles".to_owned(), too_old.to_string())])
     }
 
     fn newest(&self) -> Option<Offset> {

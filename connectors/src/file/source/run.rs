@@ -39,7 +39,7 @@ pub(super) struct Run {
     /// Log offset of the newest logged epoch with files.
     newest: Option<u64>,
     /// Files left out for their age by the last listing.
-    too_old: usize,
+    pub(super) too_old: usize,
     glance: Glance,
     clock: Arc<dyn Clock>,
     /// How often the directory was listed.
