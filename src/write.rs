@@ -97,7 +97,7 @@ impl DataStreamWriter {
         })
     }
 
-    /// The format of the sink: parquet, json, csv, text, kafka, console, memory or noop. Parquet if a path is given and nothing else.
+    /// The format of the sink: parquet, json, csv, avro, text, kafka, console, memory or noop. Parquet if a path is given and nothing else.
     #[must_use]
     pub fn format(mut self, format: impl Into<String>) -> Self {
         self.format = Some(format.into());

@@ -10,7 +10,8 @@ pub mod kafka;
 pub mod memory;
 pub mod noop;
 pub mod rate;
+pub mod socket;
 
-mod options;
+pub mod options;
 #[cfg(test)]
 mod test_context;

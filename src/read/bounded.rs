@@ -1,8 +1,9 @@
 //! `session.read()`: opens bounded data. Text formats are read by the same decoders as streams, Parquet by DataFusion.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::prelude::ParquetReadOptions;
 use weir_connectors::file::sink::manifest::committed_files;
 use weir_connectors::file::source::{FileSource, FileSourceConfig};
@@ -37,14 +38,14 @@ impl DataFrameReader {
         }
     }
 
-    /// The format: json, csv, parquet or text; kafka, see [`open`](Self::open); `statestore` and `state-metadata` over the checkpoint of a query, running or not.
+    /// The format: json, csv, parquet, avro or text; kafka, see [`open`](Self::open); `statestore` and `state-metadata` over the checkpoint of a query, running or not.
     #[must_use]
     pub fn format(mut self, format: impl Into<String>) -> Self {
         self.format = Some(format.into());
         self
     }
 
-    /// The columns; required for json and csv.
+    /// The columns; required for json, csv and avro.
     #[must_use]
     pub fn schema(mut self, schema: impl IntoSchema) -> Self {
         match schema.into_schema() {
@@ -112,14 +113,7 @@ impl DataFrameReader {
         if let Some(only) = only {
             config.path_glob_filter = Some(only);
         }
-        let source = FileSource::new(config.clone())?;
-        source.check_path()?;
-        let schema = source.schema();
-        let files = SourceTable::new(schema, 1, move || {
-            Ok(Box::new(FileSource::new(config.clone())?))
-        });
-        self.session
-            .frame_over(&format.to_ascii_lowercase(), files.table()?)
+        self.files(config.add_partition_columns()?, 1)
     }
 
     /// The table of a format that needs no path: kafka, from the earliest to the latest offsets unless options say otherwise. Each
@@ -154,10 +148,55 @@ impl DataFrameReader {
         self.session.frame_over("kafka", topics.table()?)
     }
 
+    /// Files without partition columns are read by DataFusion, which leaves out what a query does not need.
     async fn load_parquet(self, path: &str) -> Result<DataFrame> {
-        if let Some(name) = self.options.texts().keys().next() {
-            return Err(WeirError::unknown_option("the parquet reader", name, &[]));
+        // Stores other than the local disk have no partitions here.
+        if path.contains("://") && !path.starts_with("file://") && self.options.texts().is_empty() {
+            return self.load_plain_parquet(path).await;
         }
+        let (directory, only) = place(path);
+        let given = self
+            .schema
+            .clone()
+            .unwrap_or_else(|| Arc::new(Schema::empty()));
+        let options = self.options.texts();
+        let mut config =
+            FileSourceConfig::from_options("parquet", &directory, Some(given), options)?;
+        config.path_glob_filter = only.or(config.path_glob_filter);
+        let with_partitions = config.clone().add_partition_columns()?;
+        if with_partitions.partition_columns().is_empty() && options.is_empty() {
+            return self.load_plain_parquet(path).await;
+        }
+        if self.schema.is_none() {
+            config.schema = self.columns_of(&config).await?;
+        }
+        self.files(config.add_partition_columns()?, self.session.parallelism())
+    }
+
+    /// The columns of all files.
+    async fn columns_of(&self, config: &FileSourceConfig) -> Result<SchemaRef> {
+        let files = config.files()?;
+        if files.is_empty() {
+            return Err(WeirError::config(format!(
+                "path '{}' holds no files to take the columns from: give a schema",
+                config.path
+            ))
+            .with_condition("UNABLE_TO_INFER_SCHEMA"));
+        }
+        let files: Vec<String> = files
+            .iter()
+            .map(|file| file.display().to_string())
+            .collect();
+        let read = self
+            .session
+            .context()
+            .read_parquet(files, ParquetReadOptions::default())
+            .await
+            .map_err(plan_error)?;
+        Ok(Arc::clone(read.schema().inner()))
+    }
+
+    async fn load_plain_parquet(self, path: &str) -> Result<DataFrame> {
         let files = match committed_files(Path::new(path))? {
             Some(files) => files
                 .into_iter()
@@ -177,6 +216,16 @@ impl DataFrameReader {
             .await
             .map_err(plan_error)?;
         Ok(DataFrame::new(self.session, frame.into_unoptimized_plan()))
+    }
+
+    fn files(&self, config: FileSourceConfig, readers: usize) -> Result<DataFrame> {
+        let source = FileSource::new(config.clone())?;
+        source.check_path()?;
+        let name = config.format.name();
+        let files = SourceTable::new(source.schema(), readers, move || {
+            Ok(Box::new(FileSource::new(config.clone())?))
+        });
+        self.session.frame_over(name, files.table()?)
     }
 
     /// Shorthand for `format("json").load(path)`.
@@ -214,7 +263,7 @@ impl DataFrameReader {
 
 fn no_format() -> WeirError {
     WeirError::config(
-        "a table needs a format, allowed: json, csv, parquet, text, kafka, statestore, state-metadata",
+        "a table needs a format, allowed: json, csv, parquet, avro, text, kafka, statestore, state-metadata",
     )
 }
 

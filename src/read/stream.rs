@@ -7,6 +7,7 @@ use weir_connectors::file::decode::ParseMode;
 use weir_connectors::file::source::{FileSource, FileSourceConfig, ReadFormat};
 use weir_connectors::kafka::source::{KafkaSource, KafkaSourceConfig};
 use weir_connectors::rate::{RateMicroBatchSource, RateSource};
+use weir_connectors::socket::SocketSource;
 use weir_runtime::{Result, Source, WeirError};
 
 use super::{IntoSchema, OptionTexts, check_kafka_options};
@@ -15,7 +16,7 @@ use crate::plan::{StreamLeaf, plan_error};
 use crate::session::{Session, TIME_ZONE};
 
 /// Formats a stream can be read from.
-const FORMATS: &str = "json, csv, parquet, text, kafka, rate, rate-micro-batch";
+const FORMATS: &str = "json, csv, parquet, avro, text, kafka, rate, rate-micro-batch, socket";
 
 /// Describes a stream. Nothing is read before a query starts; mistakes in schema and options are reported by `load`.
 #[derive(Clone)]
@@ -40,7 +41,7 @@ impl DataStreamReader {
         }
     }
 
-    /// The format: json, csv, parquet, text, kafka, rate or rate-micro-batch.
+    /// The format: json, csv, parquet, avro, text, kafka, rate, rate-micro-batch or socket.
     #[must_use]
     pub fn format(mut self, format: impl Into<String>) -> Self {
         self.format = Some(format.into());
@@ -104,13 +105,38 @@ impl DataStreamReader {
             WeirError::config(format!("a stream needs a format, allowed: {FORMATS}"))
         })?;
         let leaf = match format.to_ascii_lowercase().as_str() {
-            "json" | "csv" | "parquet" | "text" => self.files(&format)?,
+            "json" | "csv" | "parquet" | "avro" | "text" => self.files(&format)?,
             "kafka" => self.kafka()?,
-            "rate" => self.rate(RateSource::from_options)?,
-            "rate-micro-batch" => self.rate(RateMicroBatchSource::from_options)?,
+            "rate" => self.without_path(&format, RateSource::from_options)?,
+            "rate-micro-batch" => self.without_path(&format, RateMicroBatchSource::from_options)?,
+            "socket" => self.without_path(&format, SocketSource::from_options)?,
             _ => return Err(unknown_format(&format)),
         };
         self.frame(&format, leaf)
+    }
+
+    /// The stream behind a view of this session, in any letter case.
+    ///
+    /// # Errors
+    /// If there is none of that name, it is a bounded table, or format, schema, options or a name were given, which a stream that is
+    /// open already does not take.
+    pub async fn table(mut self, name: &str) -> Result<DataFrame> {
+        if let Some(problem) = self.problem.take() {
+            return Err(problem);
+        }
+        self.refuse_options()?;
+        if self.format.is_some() || self.schema.is_some() || self.name.is_some() {
+            return Err(WeirError::config(format!(
+                "table('{name}') takes no format, schema or name: the stream behind it has them"
+            )));
+        }
+        let frame = self.session.table(name).await?;
+        match frame.is_streaming() {
+            true => Ok(frame),
+            false => Err(WeirError::plan(format!(
+                "table or view '{name}' is bounded and cannot be read as a stream: read its files with format(..).load(path)"
+            ))),
+        }
     }
 
     /// Shorthand for `format("json").load(path)`.
@@ -135,6 +161,14 @@ impl DataStreamReader {
     /// As [`load`](Self::load).
     pub fn parquet(self, path: &str) -> Result<DataFrame> {
         self.format("parquet").load(path)
+    }
+
+    /// Shorthand for `format("avro").load(path)`.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn avro(self, path: &str) -> Result<DataFrame> {
+        self.format("avro").load(path)
     }
 
     /// Shorthand for `format("text").load(path)`: one column `value`.
@@ -177,7 +211,7 @@ impl DataStreamReader {
     fn refuse_options(&self) -> Result<()> {
         match self.options.texts().keys().next() {
             Some(name) => Err(WeirError::config(format!(
-                "option '{name}' has no meaning for a source made in code"
+                "option '{name}' has no meaning for a source that is made already"
             ))),
             None => Ok(()),
         }
@@ -208,6 +242,7 @@ impl DataStreamReader {
             self.schema.clone(),
             self.options.texts(),
         )?;
+        let config = config.add_partition_columns()?;
         let source = FileSource::new(config.clone())?;
         source.check_path()?;
         let (schema, description) = (source.schema(), source.description());
@@ -249,10 +284,14 @@ impl DataStreamReader {
         ))
     }
 
-    fn rate<S: Source + 'static>(
+    fn without_path<S: Source + 'static>(
         &self,
+        format: &str,
         make: fn(&BTreeMap<String, String>) -> Result<S>,
     ) -> Result<StreamLeaf> {
+        if self.schema.is_some() {
+            return Err(fixed_schema(format));
+        }
         let options = self.options.texts().clone();
         let example = make(&options)?;
         let (schema, description) = (example.schema(), example.description());
@@ -271,8 +310,12 @@ impl DataStreamReader {
 fn prunable(config: &FileSourceConfig) -> bool {
     let has_corrupt_column = config.schema.index_of(&config.corrupt_column).is_ok();
     match config.format {
-        ReadFormat::Parquet(_) => true,
-        ReadFormat::Json(_) => config.mode == ParseMode::Permissive && !has_corrupt_column,
+        ReadFormat::Parquet(_) | ReadFormat::Avro(_) => true,
+        ReadFormat::Json(_) => {
+            config.mode == ParseMode::Permissive
+                && config.bad_records_path.is_none()
+                && !has_corrupt_column
+        }
         _ => false,
     }
 }

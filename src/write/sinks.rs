@@ -14,7 +14,7 @@ use crate::read::OptionTexts;
 use crate::session::{Session, TIME_ZONE};
 
 /// Formats a stream can be written to.
-const FORMATS: &str = "parquet, json, csv, text, kafka, console, memory, noop";
+const FORMATS: &str = "parquet, json, csv, avro, text, kafka, console, memory, noop";
 
 /// What a sink is made from.
 pub(super) struct Wanted<'a> {
@@ -52,7 +52,7 @@ impl Wanted<'_> {
             }
         };
         match format.to_ascii_lowercase().as_str() {
-            "parquet" | "json" | "csv" | "text" => self.files(format, options).map(Made::from),
+            "parquet" | "json" | "csv" | "avro" | "text" => self.files(format, options).map(Made::from),
             "console" => {
                 options.take("path");
                 let zone = self.session.settings().get(TIME_ZONE).unwrap_or_default();

@@ -5,6 +5,7 @@ mod accounting;
 mod changes;
 mod complete;
 mod field;
+mod files;
 mod frames;
 mod manager;
 mod refusals;

@@ -97,6 +97,37 @@ fn e2_file_pipeline_is_exactly_once_for_a_crash_during_recovery() {
 }
 
 #[test]
+fn e2_files_deleted_after_they_were_read_are_read_exactly_once_for_a_crash_at_every_place() {
+    let shop = |home: &tempfile::TempDir| {
+        let shop = Shop::new(home.path()).deleting();
+        (0..FILES).for_each(|number| shop.drop_file(number, ROWS));
+        shop
+    };
+    let left = |home: &tempfile::TempDir| {
+        let input = std::fs::read_dir(home.path().join("in")).expect("the input directory");
+        input.count()
+    };
+    let home = tempfile::tempdir().expect("a directory");
+    let counted = Arc::new(FailPoints::recording());
+    let undisturbed = shop(&home);
+    undisturbed.run(Arc::clone(&counted)).expect("ends well");
+    undisturbed.assert_exactly_once(FILES, ROWS, "undisturbed");
+    assert_eq!(left(&home), 0);
+    for place in (0..counted.hits()).step_by(2) {
+        let home = tempfile::tempdir().expect("a directory");
+        let shop = shop(&home);
+        if let Err(error) = shop.run(Arc::new(FailPoints::crash_at(place))) {
+            assert_eq!(error.fault(), Fault::Crash, "{error}");
+        }
+        shop.drop_file(FILES, ROWS);
+        shop.run(Arc::default()).expect("recovers");
+        let situation = format!("crash at place {place}");
+        shop.assert_exactly_once(FILES + 1, ROWS, &situation);
+        assert_eq!(left(&home), 0, "{situation}: every file was cleaned");
+    }
+}
+
+#[test]
 fn e2_windows_are_exactly_once_for_a_crash_at_every_place() {
     Run(Kind::Windows, &[]).crash_once();
 }

@@ -19,6 +19,8 @@ pub(crate) struct Shop {
     /// Files of an epoch at most.
     files: u64,
     parallelism: usize,
+    /// Files are deleted once they were read.
+    deletes: bool,
 }
 
 impl Shop {
@@ -35,12 +37,19 @@ impl Shop {
             settings: Vec::new(),
             files: 2,
             parallelism: 2,
+            deletes: false,
         }
     }
 
     /// The shop with another cut into epochs and another number of subtasks.
     pub(crate) fn cut(mut self, files: u64, parallelism: usize) -> Self {
         (self.files, self.parallelism) = (files, parallelism);
+        self
+    }
+
+    /// The shop with files that are deleted once they were read.
+    pub(crate) fn deleting(mut self) -> Self {
+        self.deletes = true;
         self
     }
 
@@ -89,6 +98,7 @@ impl Shop {
             .format("json")
             .schema(SCHEMA)
             .option("maxFilesPerTrigger", self.files)
+            .option("cleanSource", if self.deletes { "delete" } else { "off" })
             .load(&self.path("in"))?;
         let writer = self
             .kind

@@ -9,4 +9,4 @@ mod time;
 mod value;
 
 pub use format::{ShowOptions, show_string};
-pub use sink::{ConsoleSink, Truncate};
+pub use sink::{ConsoleSink, OPTIONS, Truncate};

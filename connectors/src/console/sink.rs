@@ -16,9 +16,17 @@ use weir_runtime::{
 
 use super::format::{ShowOptions, show_string};
 use crate::collect::{Collector, withdraws};
-use crate::options::Options;
+use crate::options::{OptionSpec, Options, spec};
 
-const KNOWN: &[&str] = &["numRows", "truncate"];
+/// Options of sink `console`.
+pub const OPTIONS: &[OptionSpec] = &[
+    spec("numRows", "20", "most rows printed for an epoch"),
+    spec(
+        "truncate",
+        "true",
+        "cut long values: true, false or a number of characters",
+    ),
+];
 const RULE: &str = "-------------------------------------------";
 /// Characters of a cell when truncating is on without a number.
 const TRUNCATE: usize = 20;
@@ -92,7 +100,7 @@ impl ConsoleSink {
     /// # Errors
     /// An unknown option or a value that is not allowed.
     pub fn from_options(options: &BTreeMap<String, String>) -> Result<Self> {
-        let options = Options::new("sink 'console'", KNOWN, options)?;
+        let options = Options::new("sink 'console'", OPTIONS, options)?;
         let rows: Option<usize> = options.parse("numRows", "a whole number, not negative")?;
         let truncate: Option<Truncate> =
             options.parse("truncate", "true, false or a number of characters")?;

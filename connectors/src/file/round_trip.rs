@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use std::io::{Cursor, Write};
-use std::sync::{Arc, Mutex};
+use std::fs::File;
+use std::sync::Arc;
 
 use arrow::array::builder::{Int32Builder, MapBuilder, StringBuilder};
 use arrow::array::*;
@@ -12,67 +12,52 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Int32Type};
 use proptest::prelude::*;
 
-use super::decode::parse::Zone;
-use super::decode::{
-    BatchReader, CsvOptions, CsvReader, DecodeSettings, JsonOptions, JsonReader, ParquetReader,
-    ParseMode,
-};
-use super::encode::{WriteFormat, new_writer};
+use super::decode::ParseMode;
+use super::encode::new_writer;
+use super::options::{sink_options, source_options};
+use super::sink::FileSinkConfig;
+use super::source::FileSourceConfig;
+use crate::options::OptionSpec;
 
-#[derive(Clone, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-fn texts(options: &[(&str, &str)]) -> BTreeMap<String, String> {
+/// Those of the options that a table has.
+fn known(table: Option<Vec<OptionSpec>>, options: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let table = table.unwrap();
     options
         .iter()
-        .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+        .filter(|(name, _)| table.iter().any(|spec| spec.name == *name))
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
         .collect()
 }
 
-fn write(batch: &RecordBatch, format: &str, options: &[(&str, &str)], zone: Zone) -> Vec<u8> {
-    let out = Shared::default();
-    let format = WriteFormat::from_options(format, &texts(options), zone).unwrap();
-    let mut writer = new_writer(&format, batch.schema(), Box::new(out.clone())).unwrap();
+/// Writes one file the way the sink does and reads it the way the source does, with the same options.
+fn there_and_back(batch: &RecordBatch, format: &str, options: &[(&str, &str)]) -> RecordBatch {
+    let dir = tempfile::tempdir().unwrap();
+    let options_of = |table| known(table, options);
+    let sink = FileSinkConfig::from_options(format, "/", &[], &options_of(sink_options(format)));
+    let sink = sink.unwrap();
+    let path = dir.path().join(format!("f.{}", sink.format.extension()));
+    let file = Box::new(File::create(&path).unwrap());
+    let mut writer = new_writer(&sink.format, batch.schema(), file).unwrap();
     writer.write(batch).unwrap();
-    writer.finish().unwrap();
-    let bytes = out.0.lock().unwrap();
-    bytes.clone()
-}
+    let stats = writer.finish().unwrap();
+    assert_eq!(stats.rows, batch.num_rows() as u64);
+    assert_eq!(
+        stats.bytes,
+        std::fs::metadata(&path).unwrap().len(),
+        "{format} {options:?}"
+    );
 
-fn read(
-    bytes: Vec<u8>,
-    batch: &RecordBatch,
-    format: &str,
-    options: &[(&str, &str)],
-    zone: Zone,
-) -> RecordBatch {
-    let settings = DecodeSettings {
-        mode: ParseMode::FailFast,
-        time_zone: zone,
-        ..DecodeSettings::new(&batch.schema())
-    };
+    let mut given = options_of(source_options(format));
+    given.remove("compression");
+    let schema = Some(batch.schema());
+    let source = FileSourceConfig::from_options(format, "/", schema, &given).unwrap();
+    let mut settings = source.decode_settings();
+    settings.mode = ParseMode::FailFast;
     let schema = Arc::clone(&settings.schema);
-    let mut reader: Box<dyn BatchReader> = match format {
-        "parquet" => Box::new(ParquetReader::from_bytes(bytes.into(), "f", &settings).unwrap()),
-        "json" => {
-            let input = Box::new(Cursor::new(bytes));
-            Box::new(JsonReader::new(input, "f", settings, JsonOptions::default()).unwrap())
-        }
-        _ => {
-            let options = CsvOptions::from_options(&texts(options)).unwrap();
-            Box::new(CsvReader::new(Box::new(Cursor::new(bytes)), "f", settings, options).unwrap())
-        }
-    };
+    let mut reader = source
+        .format
+        .open(&path, "f", source.charset, settings)
+        .unwrap();
     let mut batches = Vec::new();
     while let Some(batch) = reader.next_batch().unwrap() {
         batches.push(batch);
@@ -81,11 +66,9 @@ fn read(
 }
 
 #[track_caller]
-fn assert_round_trip(batch: &RecordBatch, format: &str, options: &[(&str, &str)], zone: Zone) {
-    let bytes = write(batch, format, options, zone);
-    let shown = String::from_utf8_lossy(&bytes).into_owned();
-    let back = read(bytes, batch, format, options, zone);
-    assert_eq!(back.columns(), batch.columns(), "{format}: {shown}");
+fn assert_round_trip(batch: &RecordBatch, format: &str, options: &[(&str, &str)]) {
+    let back = there_and_back(batch, format, options);
+    assert_eq!(back.columns(), batch.columns(), "{format} {options:?}");
 }
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
@@ -199,7 +182,53 @@ fn nested() -> Vec<(&'static str, ArrayRef)> {
 fn parquet_of_every_codec_comes_back_as_it_was() {
     let rows = batch(scalars().into_iter().chain(nested()).collect());
     for codec in ["none", "snappy", "zstd", "lz4", "gzip"] {
-        assert_round_trip(&rows, "parquet", &[("compression", codec)], Zone::Utc);
+        assert_round_trip(&rows, "parquet", &[("compression", codec)]);
+    }
+}
+
+#[test]
+fn text_formats_come_back_in_every_compression_and_charset() {
+    let rows = batch(scalars());
+    for format in ["json", "csv"] {
+        for codec in ["gzip", "deflate", "bzip2", "zstd", "lz4", "snappy", "none"] {
+            assert_round_trip(&rows, format, &[("compression", codec)]);
+        }
+        for charset in ["UTF-16", "UTF-16LE", "UTF-32", "GB18030"] {
+            assert_round_trip(
+                &rows,
+                format,
+                &[("encoding", charset), ("compression", "gzip")],
+            );
+        }
+    }
+    let lines = batch(vec![(
+        "value",
+        Arc::new(StringArray::from(vec!["a", "", "città 日本"])) as ArrayRef,
+    )]);
+    assert_round_trip(
+        &lines,
+        "text",
+        &[("encoding", "UTF-16"), ("compression", "zstd")],
+    );
+}
+
+#[test]
+fn times_come_back_in_patterns_that_hold_them() {
+    let columns = scalars()
+        .into_iter()
+        .filter(|(name, _)| ["id", "date", "ts", "ntz"].contains(name));
+    let rows = batch(columns.collect());
+    for format in ["json", "csv"] {
+        assert_round_trip(
+            &rows,
+            format,
+            &[
+                ("dateFormat", "dd/MM/yyyy"),
+                ("timestampFormat", "yyyyMMdd HHmmss.SSSSSS Z"),
+                ("timestampNTZFormat", "d MMM yyyy, hh:mm:ss.SSSSSS a"),
+                ("timeZone", "America/New_York"),
+            ],
+        );
     }
 }
 
@@ -207,9 +236,12 @@ fn parquet_of_every_codec_comes_back_as_it_was() {
 fn json_comes_back_as_it_was() {
     let rows = batch(scalars().into_iter().chain(nested()).collect());
     for zone in ["UTC", "Europe/Rome", "-03:30"] {
-        let zone = Zone::from_name(zone).unwrap();
-        assert_round_trip(&rows, "json", &[], zone);
-        assert_round_trip(&rows, "json", &[("ignoreNullFields", "false")], zone);
+        assert_round_trip(&rows, "json", &[("timeZone", zone)]);
+        assert_round_trip(
+            &rows,
+            "json",
+            &[("timeZone", zone), ("ignoreNullFields", "false")],
+        );
     }
 }
 
@@ -225,9 +257,9 @@ fn csv_comes_back_as_it_was_with_any_separator_and_quote() {
         &[("sep", "\\t"), ("quote", "'"), ("nullValue", "NULL")],
         &[("sep", "."), ("quote", "0")],
     ] {
-        assert_round_trip(&rows, "csv", options, Zone::Utc);
+        assert_round_trip(&rows, "csv", options);
     }
-    assert_round_trip(&rows, "csv", &[], Zone::from_name("Europe/Rome").unwrap());
+    assert_round_trip(&rows, "csv", &[("timeZone", "Europe/Rome")]);
 }
 
 #[test]
@@ -237,7 +269,7 @@ fn csv_texts_with_quotes_backslashes_and_blanks_come_back() {
         ("id", Arc::new(Int64Array::from(vec![1, 2, 3, 4, 5]))),
         ("s", Arc::new(StringArray::from(texts.to_vec()))),
     ]);
-    assert_round_trip(&rows, "csv", &[], Zone::Utc);
+    assert_round_trip(&rows, "csv", &[]);
 }
 
 fn text() -> impl Strategy<Value = Option<String>> {
@@ -259,8 +291,8 @@ proptest! {
             ("n", Arc::new(numbers)),
         ]);
         for format in ["parquet", "json", "csv"] {
-            assert_round_trip(&rows, format, &[], Zone::Utc);
+            assert_round_trip(&rows, format, &[]);
         }
-        assert_round_trip(&rows, "csv", &[("escape", "\""), ("multiLine", "true")], Zone::Utc);
+        assert_round_trip(&rows, "csv", &[("escape", "\""), ("multiLine", "true")]);
     }
 }

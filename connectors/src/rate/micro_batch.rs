@@ -14,13 +14,22 @@ use weir_runtime::{
 
 use super::per_second::positive;
 use super::{Partitions, batch, number, schema};
-use crate::options::Options;
+use crate::options::{OptionSpec, Options, spec};
 
-const KNOWN: &[&str] = &[
-    "rowsPerBatch",
-    "numPartitions",
-    "startTimestamp",
-    "advanceMillisPerBatch",
+/// Options of source `rate-micro-batch`.
+pub const MICRO_BATCH_OPTIONS: &[OptionSpec] = &[
+    spec("rowsPerBatch", "", "rows of each epoch; required"),
+    super::NUM_PARTITIONS,
+    spec(
+        "startTimestamp",
+        "0",
+        "timestamp of the first epoch's rows, milliseconds since 1970",
+    ),
+    spec(
+        "advanceMillisPerBatch",
+        "1000",
+        "milliseconds from the timestamp of one epoch to that of the next",
+    ),
 ];
 
 /// So many rows per epoch (Spark's source `rate-micro-batch`): epoch `n` has the values `n * rows` to
@@ -91,7 +100,7 @@ impl RateMicroBatchSource {
     /// # Errors
     /// A missing `rowsPerBatch`, an unknown option, one that is not a number of the kind allowed.
     pub fn from_options(options: &BTreeMap<String, String>) -> Result<Self> {
-        let options = Options::new("source 'rate-micro-batch'", KNOWN, options)?;
+        let options = Options::new("source 'rate-micro-batch'", MICRO_BATCH_OPTIONS, options)?;
         let rows = options.parse_with("rowsPerBatch", "a positive whole number", positive)?;
         let rows = rows.ok_or_else(|| {
             WeirError::config(

@@ -20,8 +20,16 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use serde_json::Value;
 use weir_runtime::{Result, Split, WeirError};
 
-pub use micro_batch::RateMicroBatchSource;
-pub use per_second::RateSource;
+pub use micro_batch::{MICRO_BATCH_OPTIONS, RateMicroBatchSource};
+pub use per_second::{RATE_OPTIONS, RateSource};
+
+use crate::options::{OptionSpec, spec};
+
+const NUM_PARTITIONS: OptionSpec = spec(
+    "numPartitions",
+    "",
+    "splits of each epoch; the query's parallelism unless given",
+);
 
 /// Zone of the timestamps' type.
 const ZONE: &str = "UTC";

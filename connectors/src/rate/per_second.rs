@@ -17,9 +17,18 @@ use weir_state::{CreateOutcome, envelope};
 
 use super::curve::Curve;
 use super::{Partitions, batch, number, schema};
-use crate::options::Options;
+use crate::options::{OptionSpec, Options, spec};
 
-const KNOWN: &[&str] = &["rowsPerSecond", "rampUpTime", "numPartitions"];
+/// Options of source `rate`.
+pub const RATE_OPTIONS: &[OptionSpec] = &[
+    spec("rowsPerSecond", "1", "rows for each second"),
+    spec(
+        "rampUpTime",
+        "0s",
+        "seconds until the full rate is reached, as 5, 5s, 2m, 1h",
+    ),
+    super::NUM_PARTITIONS,
+];
 const REMEDY: &str =
     "restore it from a copy of the checkpoint, or begin with a new checkpoint location";
 
@@ -80,7 +89,7 @@ impl RateSource {
     /// # Errors
     /// An unknown option or one that is not a positive number.
     pub fn from_options(options: &BTreeMap<String, String>) -> Result<Self> {
-        let options = Options::new("source 'rate'", KNOWN, options)?;
+        let options = Options::new("source 'rate'", RATE_OPTIONS, options)?;
         let rows = options.parse_with("rowsPerSecond", "a positive whole number", positive)?;
         let ramp_up = options.parse_with(
             "rampUpTime",

@@ -1,7 +1,7 @@
 //! Field cases: what went wrong for people who run streaming jobs, each as a small test that names its case.
 
 mod recovery;
-mod stage;
+pub(crate) mod stage;
 mod state;
 mod time;
 mod two_inputs;

@@ -315,7 +315,7 @@ async fn take(taken: Taken, rows: DataFrame, epoch: u64) -> Result<()> {
 }
 
 /// Each row as its values with `|` between them.
-fn texts(batch: &RecordBatch) -> Vec<String> {
+pub(crate) fn texts(batch: &RecordBatch) -> Vec<String> {
     let options = FormatOptions::default().with_null("null");
     let formatters: Vec<_> = batch
         .columns()

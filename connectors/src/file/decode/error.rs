@@ -40,6 +40,18 @@ pub enum DecodeError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A bad record could not be put aside.
+    #[error(
+        "file \"{file}\", line {line}: the bad record cannot be written to option 'badRecordsPath'"
+    )]
+    BadRecordSink {
+        /// Display name of the file.
+        file: Arc<str>,
+        /// Line of the record, from 1.
+        line: u64,
+        /// The cause.
+        source: io::Error,
+    },
     /// A column type the format cannot produce.
     #[error(
         "column \"{column}\": the {format} format cannot read type {data_type} (allowed: {allowed})"
@@ -76,18 +88,6 @@ pub enum DecodeError {
         /// The cause.
         source: ArrowError,
     },
-    /// An option of a format has a value it cannot have.
-    #[error("option \"{option}\" of format {format} cannot be \"{value}\" (allowed: {allowed})")]
-    InvalidOption {
-        /// Name of the format.
-        format: &'static str,
-        /// Name of the option.
-        option: &'static str,
-        /// The value given.
-        value: String,
-        /// What is allowed.
-        allowed: &'static str,
-    },
     /// The header of a CSV file cannot be used.
     #[error("file \"{file}\": the header is bad: {reason}")]
     Header {
@@ -103,6 +103,16 @@ pub enum DecodeError {
         file: Arc<str>,
         /// The cause.
         source: parquet::errors::ParquetError,
+    },
+    /// The file is none of its format, or a damaged one.
+    #[error("file \"{file}\" is not a complete, undamaged {format} file: {reason}")]
+    Damaged {
+        /// Display name of the file.
+        file: Arc<str>,
+        /// Name of the format.
+        format: &'static str,
+        /// What is wrong with it.
+        reason: String,
     },
     /// A column of a file has a type that cannot become the type of the schema without changing values.
     #[error(

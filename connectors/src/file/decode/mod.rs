@@ -3,6 +3,8 @@
 //! Every format has a reader that is pulled: [`BatchReader::next_batch`] until it answers `None`. Readers hold one chunk of
 //! the file and one batch, whatever the file's size, so decoding can run on any thread and stop between two batches.
 
+mod adapt;
+mod avro;
 pub mod csv;
 mod error;
 pub mod json;
@@ -12,13 +14,18 @@ pub mod parse;
 mod settings;
 pub mod text;
 
+use std::sync::Arc;
+
 use arrow::record_batch::RecordBatch;
 
+pub use avro::AvroReader;
 pub use csv::{CsvOptions, CsvReader};
 pub use error::DecodeError;
 pub use json::{JsonOptions, JsonReader};
+#[cfg(test)]
+pub(crate) use lines::tests as lines_tests;
 pub use parquet::ParquetReader;
-pub use settings::{DecodeSettings, ParseMode, nullable_schema};
+pub use settings::{DecodeSettings, ParseMode, TimePatterns, nullable_schema};
 pub use text::{TextOptions, TextReader};
 
 /// Pull-style reader of one file: batches in file order, then `None` for ever.
@@ -43,6 +50,15 @@ pub struct BadRecords {
     pub first: Option<BadRecord>,
 }
 
+/// Takes bad records instead of the rows of a table.
+pub trait BadRecordSink: std::fmt::Debug + Send + Sync {
+    /// One more: its line, from 1, what is wrong with it, and its bytes.
+    ///
+    /// # Errors
+    /// If it cannot be kept; reading stops.
+    fn take(&self, line: u64, reason: &str, record: &[u8]) -> std::io::Result<()>;
+}
+
 /// Where a bad record stands and what is wrong with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRecord {
@@ -53,14 +69,41 @@ pub struct BadRecord {
 }
 
 impl BadRecords {
-    /// Counts one more; `reason` is asked only for the first.
-    pub(crate) fn note(&mut self, line: u64, reason: impl FnOnce() -> String) {
+    /// Counts one more and hands it to the sink of the settings, if there is one. In mode FAILFAST it is an error. `reason` is
+    /// asked only where somebody wants it.
+    ///
+    /// # Errors
+    /// [`DecodeError::BadRecord`], [`DecodeError::BadRecordSink`].
+    pub(crate) fn note(
+        &mut self,
+        settings: &DecodeSettings,
+        file: &Arc<str>,
+        line: u64,
+        record: &[u8],
+        reason: impl FnOnce() -> String,
+    ) -> Result<(), DecodeError> {
         self.count += 1;
-        if self.first.is_none() {
-            self.first = Some(BadRecord {
+        let fails = settings.mode == ParseMode::FailFast;
+        if self.first.is_some() && settings.bad_records.is_none() && !fails {
+            return Ok(());
+        }
+        let reason = reason();
+        if let Some(sink) = &settings.bad_records {
+            sink.take(line, &reason, record)
+                .map_err(|source| DecodeError::BadRecordSink {
+                    file: Arc::clone(file),
+                    line,
+                    source,
+                })?;
+        }
+        if fails {
+            return Err(DecodeError::BadRecord {
+                file: Arc::clone(file),
                 line,
-                reason: reason(),
+                reason,
             });
         }
+        self.first.get_or_insert(BadRecord { line, reason });
+        Ok(())
     }
 }

@@ -4,7 +4,9 @@ use std::{str::FromStr, sync::Arc};
 
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
-use super::{DecodeError, parse::Zone};
+use super::parse::{Zone, parse_date, parse_timestamp, parse_timestamp_ntz};
+use super::{BadRecordSink, DecodeError};
+use crate::file::pattern::TimePattern;
 
 /// What happens to a record that does not fit the schema (Spark's option `mode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,6 +53,47 @@ pub struct DecodeSettings {
     pub max_record_bytes: usize,
     /// Zone of timestamps that name none (Spark's `timeZone`, by default the session's zone).
     pub time_zone: Zone,
+    /// Spelling of dates and times.
+    pub patterns: TimePatterns,
+    /// Takes bad records, whatever the mode makes of them.
+    pub bad_records: Option<Arc<dyn BadRecordSink>>,
+}
+
+/// Patterns of dates and times in text; without one, ISO 8601 and what Spark casts from text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TimePatterns {
+    /// `dateFormat`.
+    pub date: Option<Arc<TimePattern>>,
+    /// `timestampFormat`.
+    pub timestamp: Option<Arc<TimePattern>>,
+    /// `timestampNTZFormat`.
+    pub local: Option<Arc<TimePattern>>,
+}
+
+impl TimePatterns {
+    /// A DATE in days since 1970-01-01.
+    pub(crate) fn date(&self, text: &[u8]) -> Option<i32> {
+        match &self.date {
+            None => parse_date(text),
+            Some(pattern) => pattern.parse_date(text),
+        }
+    }
+
+    /// A TIMESTAMP in microseconds.
+    pub(crate) fn timestamp(&self, text: &[u8], zone: Zone) -> Option<i64> {
+        match &self.timestamp {
+            None => parse_timestamp(text, zone),
+            Some(pattern) => pattern.parse_timestamp(text, zone),
+        }
+    }
+
+    /// A TIMESTAMP_NTZ in microseconds.
+    pub(crate) fn local(&self, text: &[u8]) -> Option<i64> {
+        match &self.local {
+            None => parse_timestamp_ntz(text, false),
+            Some(pattern) => pattern.parse_timestamp_ntz(text),
+        }
+    }
 }
 
 impl DecodeSettings {
@@ -68,6 +111,8 @@ impl DecodeSettings {
             batch_bytes: 32 << 20,
             max_record_bytes: Self::MAX_RECORD_BYTES,
             time_zone: Zone::default(),
+            patterns: TimePatterns::default(),
+            bad_records: None,
         }
     }
 

@@ -15,11 +15,10 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::SchemaRef;
 
 use super::columns::Columns;
-use super::lines::LineOutput;
-use super::time::TimestampFormat;
-use super::value::{TimeText, Values, is_scalar};
+use super::lines::{LineOutput, TextFile};
+use super::time::TimeText;
+use super::value::{Values, is_scalar};
 use super::{BatchWriter, EncodeError, FileStats};
-use crate::file::decode::parse::Zone;
 
 pub(super) const FORMAT: &str = "csv";
 
@@ -54,12 +53,10 @@ pub struct CsvWriteOptions {
     pub ignore_leading_white_space: bool,
     /// `ignoreTrailingWhiteSpace`: cut blanks after a text; default false.
     pub ignore_trailing_white_space: bool,
-    /// `timestampFormat`.
-    pub timestamp_format: TimestampFormat,
-    /// `timeZone`: zone in which timestamps are shown, default UTC.
-    pub time_zone: Zone,
-    /// `lineSep`: what ends a record; default a line feed.
-    pub line_sep: String,
+    /// Spelling of dates and times.
+    pub time: TimeText,
+    /// Compression, charset and ends of records.
+    pub file: TextFile,
 }
 
 impl Default for CsvWriteOptions {
@@ -74,9 +71,8 @@ impl Default for CsvWriteOptions {
             empty_value: None,
             ignore_leading_white_space: false,
             ignore_trailing_white_space: false,
-            timestamp_format: TimestampFormat::default(),
-            time_zone: Zone::Utc,
-            line_sep: "\n".to_owned(),
+            time: TimeText::default(),
+            file: TextFile::default(),
         }
     }
 }
@@ -99,7 +95,7 @@ impl CsvWriter {
         let mut writer = Self {
             fields: FieldWriter::new(options, columns.plain().fields().len()),
             columns,
-            output: LineOutput::new(FORMAT, out),
+            output: LineOutput::new(FORMAT, &options.file, out)?,
             scratch: Vec::new(),
         };
         if options.header {
@@ -119,7 +115,7 @@ impl CsvWriter {
                 .push_text(block, field.name().as_bytes())
                 .map_err(|reason| refused(&self.columns, index, reason))?;
         }
-        block.extend_from_slice(self.fields.options.line_sep.as_bytes());
+        block.extend_from_slice(self.fields.options.file.line_sep.as_bytes());
         Ok(())
     }
 }
@@ -145,7 +141,7 @@ impl BatchWriter for CsvWriter {
                     .push(block, &mut self.scratch, column, row)
                     .map_err(|reason| refused(&self.columns, index, reason))?;
             }
-            block.extend_from_slice(self.fields.options.line_sep.as_bytes());
+            block.extend_from_slice(self.fields.options.file.line_sep.as_bytes());
             self.output.end_row()?;
         }
         Ok(())
@@ -176,7 +172,6 @@ struct Column {
 /// Turns values into fields: decides about quotes and puts them.
 struct FieldWriter {
     options: CsvWriteOptions,
-    time: TimeText,
     /// Bytes that force quotes around a field.
     special: [bool; 256],
     /// Whether such bytes can occur in numbers and times, as with `sep` set to `-`.
@@ -190,17 +185,18 @@ impl FieldWriter {
         let mut special = [false; 256];
         let ends = [options.sep, b'\n', b'\r']
             .into_iter()
-            .chain(options.line_sep.bytes());
+            .chain(options.file.line_sep.bytes());
         for byte in ends.chain(options.quote) {
             special[usize::from(byte)] = true;
         }
         let plain = b"0123456789+-.:TZE trueflsNaInity";
         Self {
-            time: TimeText {
-                zone: options.time_zone,
-                timestamp: options.timestamp_format,
-            },
             special_in_plain: options.quote_all
+                || options.time
+                    != TimeText {
+                        zone: options.time.zone,
+                        ..TimeText::default()
+                    }
                 || plain.iter().any(|byte| special[usize::from(*byte)]),
             special,
             alone: columns == 1,
@@ -226,11 +222,11 @@ impl FieldWriter {
             }
             values if self.special_in_plain => {
                 scratch.clear();
-                values.push(row, self.time, scratch);
+                values.push(row, &self.options.time, scratch);
                 self.push_text(out, scratch)
             }
             values => {
-                values.push(row, self.time, out);
+                values.push(row, &self.options.time, out);
                 Ok(())
             }
         }

@@ -17,11 +17,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::columns::Columns;
-use super::lines::LineOutput;
-use super::time::TimestampFormat;
-use super::value::{TimeText, Values, is_scalar};
+use super::lines::{LineOutput, TextFile};
+use super::time::TimeText;
+use super::value::{Values, is_scalar};
 use super::{BatchWriter, EncodeError, FileStats};
-use crate::file::decode::parse::Zone;
 
 pub(super) const FORMAT: &str = "json";
 
@@ -33,27 +32,23 @@ const ALLOWED: &str = "BOOLEAN, numbers, DECIMAL up to 38 digits, DATE, TIMESTAM
 pub struct JsonWriteOptions {
     /// `ignoreNullFields`: leave out fields that are NULL; default true.
     pub ignore_null_fields: bool,
-    /// `timestampFormat`.
-    pub timestamp_format: TimestampFormat,
-    /// `timeZone`: zone in which timestamps are shown, default UTC.
-    pub time_zone: Zone,
-    /// `lineSep`: what ends a line; default a line feed.
-    pub line_sep: String,
+    /// Spelling of dates and times.
+    pub time: TimeText,
+    /// Compression, charset and ends of lines.
+    pub file: TextFile,
 }
 
 impl Default for JsonWriteOptions {
     fn default() -> Self {
         Self {
             ignore_null_fields: true,
-            timestamp_format: TimestampFormat::default(),
-            time_zone: Zone::Utc,
-            line_sep: "\n".to_owned(),
+            time: TimeText::default(),
+            file: TextFile::default(),
         }
     }
 }
 
 /// What all values of a file have in common.
-#[derive(Clone, Copy)]
 struct Style {
     ignore_null_fields: bool,
     time: TimeText,
@@ -81,13 +76,10 @@ impl JsonWriter {
             keys,
             style: Style {
                 ignore_null_fields: options.ignore_null_fields,
-                time: TimeText {
-                    zone: options.time_zone,
-                    timestamp: options.timestamp_format,
-                },
+                time: options.time.clone(),
             },
-            line_sep: options.line_sep.clone().into_bytes(),
-            output: LineOutput::new(FORMAT, out),
+            line_sep: options.file.line_sep.clone().into_bytes(),
+            output: LineOutput::new(FORMAT, &options.file, out)?,
         })
     }
 }
@@ -98,7 +90,7 @@ impl BatchWriter for JsonWriter {
         let nodes: Vec<Node> = columns.iter().map(Node::new).collect();
         for row in 0..batch.num_rows() {
             let block = self.output.block();
-            push_object(block, &self.keys, &nodes, row, self.style);
+            push_object(block, &self.keys, &nodes, row, &self.style);
             block.extend_from_slice(&self.line_sep);
             self.output.end_row()?;
         }
@@ -171,7 +163,7 @@ impl Node {
         nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 
-    fn push(&self, out: &mut Vec<u8>, row: usize, style: Style) {
+    fn push(&self, out: &mut Vec<u8>, row: usize, style: &Style) {
         if self.is_null(row) {
             out.extend_from_slice(b"null");
             return;
@@ -205,7 +197,7 @@ fn keys(fields: &Fields) -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn push_object(out: &mut Vec<u8>, keys: &[Vec<u8>], nodes: &[Node], row: usize, style: Style) {
+fn push_object(out: &mut Vec<u8>, keys: &[Vec<u8>], nodes: &[Node], row: usize, style: &Style) {
     out.push(b'{');
     let mut first = true;
     for (key, node) in keys.iter().zip(nodes) {
@@ -222,7 +214,7 @@ fn push_object(out: &mut Vec<u8>, keys: &[Vec<u8>], nodes: &[Node], row: usize, 
     out.push(b'}');
 }
 
-fn push_array(out: &mut Vec<u8>, rows: std::ops::Range<usize>, items: &Node, style: Style) {
+fn push_array(out: &mut Vec<u8>, rows: std::ops::Range<usize>, items: &Node, style: &Style) {
     out.push(b'[');
     for row in rows.clone() {
         if row > rows.start {
@@ -238,7 +230,7 @@ fn push_map(
     rows: std::ops::Range<usize>,
     keys: &Values,
     values: &Node,
-    style: Style,
+    style: &Style,
 ) {
     out.push(b'{');
     for row in rows.clone() {
@@ -247,7 +239,7 @@ fn push_map(
         }
         if keys.is_bare_json(row) {
             out.push(b'"');
-            keys.push(row, style.time, out);
+            keys.push(row, &style.time, out);
             out.push(b'"');
         } else {
             push_scalar(out, keys, row, style);
@@ -258,14 +250,14 @@ fn push_map(
     out.push(b'}');
 }
 
-fn push_scalar(out: &mut Vec<u8>, values: &Values, row: usize, style: Style) {
+fn push_scalar(out: &mut Vec<u8>, values: &Values, row: usize, style: &Style) {
     match values {
         Values::Text(texts) => push_quoted(out, texts.value(row).as_bytes()),
         Values::Binary(bytes) => push_base64(out, bytes.value(row)),
-        values if values.is_bare_json(row) => values.push(row, style.time, out),
+        values if values.is_bare_json(row) => values.push(row, &style.time, out),
         values => {
             out.push(b'"');
-            values.push(row, style.time, out);
+            values.push(row, &style.time, out);
             out.push(b'"');
         }
     }

@@ -6,6 +6,7 @@
 //! default loses data (sub-millisecond timestamps, blanks and quotes in CSV) the writer keeps the
 //! data, and Spark's spelling is an option away.
 
+mod avro;
 mod columns;
 mod csv;
 mod json;
@@ -25,11 +26,13 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use uuid::Uuid;
 
+pub use self::avro::{AvroCompression, AvroWriteOptions};
 pub use self::csv::CsvWriteOptions;
 pub use self::json::JsonWriteOptions;
+pub use self::lines::TextFile;
 pub use self::parquet::{ParquetCompression, ParquetWriteOptions};
 pub use self::text::TextWriteOptions;
-pub use self::time::{Fraction, TimestampFormat};
+pub use self::time::{Fraction, TimeText, TimestampFormat, TimestampText};
 
 /// Fills one file with rows.
 ///
@@ -75,10 +78,12 @@ pub enum WriteFormat {
     Csv(CsvWriteOptions),
     /// The one STRING column, a line for each row.
     Text(TextWriteOptions),
+    /// Apache Avro, object container files.
+    Avro(AvroWriteOptions),
 }
 
 impl WriteFormat {
-    /// The name that selects the format: `parquet`, `json`, `csv` or `text`.
+    /// The name that selects the format: `parquet`, `json`, `csv`, `text` or `avro`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -86,18 +91,20 @@ impl WriteFormat {
             Self::Json(_) => json::FORMAT,
             Self::Csv(_) => csv::FORMAT,
             Self::Text(_) => text::FORMAT,
+            Self::Avro(_) => avro::FORMAT,
         }
     }
 
     /// What follows the first dot of a file's name, as Spark has it: `snappy.parquet`, `json`,
-    /// `csv`, `txt`.
+    /// `csv.gz`, `txt`.
     #[must_use]
-    pub fn extension(&self) -> &'static str {
+    pub fn extension(&self) -> String {
         match self {
-            Self::Parquet(options) => options.compression.extension(),
-            Self::Json(_) => "json",
-            Self::Csv(_) => "csv",
-            Self::Text(_) => "txt",
+            Self::Parquet(options) => options.compression.extension().to_owned(),
+            Self::Json(options) => options.file.extension("json"),
+            Self::Csv(options) => options.file.extension("csv"),
+            Self::Text(options) => options.file.extension("txt"),
+            Self::Avro(_) => "avro".to_owned(),
         }
     }
 
@@ -134,6 +141,7 @@ pub fn new_writer(
         WriteFormat::Json(options) => Box::new(json::JsonWriter::new(options, &schema, out)?),
         WriteFormat::Csv(options) => Box::new(csv::CsvWriter::new(options, &schema, out)?),
         WriteFormat::Text(options) => Box::new(text::TextWriter::new(options, &schema, out)?),
+        WriteFormat::Avro(options) => Box::new(avro::AvroWriter::new(options, &schema, out)?),
     })
 }
 
@@ -155,6 +163,12 @@ pub enum EncodeError {
         #[from]
         source: ::parquet::errors::ParquetError,
     },
+    /// The Avro encoder failed.
+    #[error("cannot write the avro file: {source}")]
+    Avro {
+        /// What the encoder said.
+        source: arrow_avro::errors::AvroError,
+    },
     /// A column's type has no place in the format.
     #[error(
         "format '{format}' cannot store column '{column}' of type {data_type}; it stores {allowed}"
@@ -175,25 +189,15 @@ pub enum EncodeError {
         /// Names and types of the columns.
         found: String,
     },
-    /// There is no such format.
-    #[error("format '{name}' cannot be written; formats are {allowed}")]
-    UnknownFormat {
-        /// The name that was given.
-        name: String,
-        /// The names there are.
-        allowed: &'static str,
-    },
-    /// An option has a value it cannot have.
-    #[error("option '{option}' of format '{format}' cannot be '{value}'; allowed is {allowed}")]
-    InvalidOption {
+    /// The charset of the file lacks a character, or a value is not text.
+    #[error(
+        "option 'encoding' of format '{format}' names a charset that cannot hold the rows: {reason}"
+    )]
+    Charset {
         /// Format of the file.
         format: &'static str,
-        /// Name of the option.
-        option: &'static str,
-        /// The value that was given.
-        value: String,
-        /// What would be right.
-        allowed: &'static str,
+        /// What is in the way.
+        reason: String,
     },
     /// A batch has other columns than the file.
     #[error(

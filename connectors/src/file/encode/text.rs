@@ -10,24 +10,16 @@ use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use super::columns::{Columns, describe};
-use super::lines::LineOutput;
+use super::lines::{LineOutput, TextFile};
 use super::{BatchWriter, EncodeError, FileStats};
 
 pub(super) const FORMAT: &str = "text";
 
 /// Options of the text format.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TextWriteOptions {
-    /// `lineSep`: what ends a line; default a line feed.
-    pub line_sep: String,
-}
-
-impl Default for TextWriteOptions {
-    fn default() -> Self {
-        Self {
-            line_sep: "\n".to_owned(),
-        }
-    }
+    /// Compression, charset and ends of lines.
+    pub file: TextFile,
 }
 
 /// Writes one text file.
@@ -62,8 +54,8 @@ impl TextWriter {
         .map_err(|_| refused())?;
         Ok(Self {
             columns,
-            line_sep: options.line_sep.clone().into_bytes(),
-            output: LineOutput::new(FORMAT, out),
+            line_sep: options.file.line_sep.clone().into_bytes(),
+            output: LineOutput::new(FORMAT, &options.file, out)?,
         })
     }
 }

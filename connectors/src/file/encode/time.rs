@@ -5,9 +5,10 @@
 
 use std::str::FromStr;
 
-use chrono::{DateTime, Offset, TimeZone};
-
+use crate::file::calendar::{civil, offset_seconds, push_padded};
 use crate::file::decode::parse::Zone;
+use crate::file::pattern::{Moment, TimePattern};
+use crate::options::Options;
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
@@ -44,9 +45,77 @@ impl Default for TimestampFormat {
     }
 }
 
-/// The patterns [`TimestampFormat`] knows, for messages.
-pub(super) const ALLOWED_PATTERNS: &str = "\"yyyy-MM-dd'T'HH:mm:ss[.SSS][XXX]\" and the same with \
-     a blank for 'T', with no fraction or one to six S, and without XXX";
+/// How timestamps of one kind are spelt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TimestampText {
+    /// In the common shape, which is written without looking at a pattern.
+    Iso(TimestampFormat),
+    /// By a pattern.
+    Pattern(TimePattern),
+}
+
+impl Default for TimestampText {
+    fn default() -> Self {
+        Self::Iso(TimestampFormat::default())
+    }
+}
+
+/// How dates and times become text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TimeText {
+    /// `timeZone`: zone in which timestamps are shown, default UTC.
+    pub zone: Zone,
+    /// `dateFormat`: spelling of DATE, default `2026-01-31`.
+    pub date: Option<TimePattern>,
+    /// `timestampFormat`: spelling of TIMESTAMP.
+    pub timestamp: TimestampText,
+    /// `timestampNTZFormat`: spelling of TIMESTAMP_NTZ.
+    pub local: TimestampText,
+}
+
+impl TimeText {
+    /// Reads the options; `session` is the zone where `timeZone` is not given.
+    ///
+    /// # Errors
+    /// A pattern that is none, or a zone that is unknown.
+    pub(super) fn of(given: &Options<'_>, session: Zone) -> weir_runtime::Result<Self> {
+        type Read = fn(&str) -> Result<TimePattern, String>;
+        let timestamp = |name, read: Read| -> weir_runtime::Result<TimestampText> {
+            if let Some(format) = given.text(name).and_then(|text| text.parse().ok()) {
+                return Ok(TimestampText::Iso(format));
+            }
+            let pattern = given.pattern(name, read)?;
+            Ok(pattern.map_or_else(TimestampText::default, TimestampText::Pattern))
+        };
+        Ok(Self {
+            zone: given.time_zone()?.unwrap_or(session),
+            date: given.pattern("dateFormat", TimePattern::for_writing_dates)?,
+            timestamp: timestamp("timestampFormat", TimePattern::new)?,
+            local: timestamp("timestampNTZFormat", TimePattern::for_writing_local_times)?,
+        })
+    }
+
+    /// Appends a DATE.
+    pub(super) fn push_date(&self, out: &mut Vec<u8>, days: i64) {
+        match &self.date {
+            None => push_date(out, days),
+            Some(pattern) => pattern.write(out, Moment::date(days)),
+        }
+    }
+
+    /// Appends a TIMESTAMP (`instant`) or a TIMESTAMP_NTZ.
+    pub(super) fn push_timestamp(&self, out: &mut Vec<u8>, micros: i64, instant: bool) {
+        let zone = instant.then_some(self.zone);
+        match if instant {
+            &self.timestamp
+        } else {
+            &self.local
+        } {
+            TimestampText::Iso(format) => push_timestamp(out, micros, *format, zone),
+            TimestampText::Pattern(pattern) => pattern.write(out, Moment::timestamp(micros, zone)),
+        }
+    }
+}
 
 impl FromStr for TimestampFormat {
     type Err = ();
@@ -78,27 +147,9 @@ impl FromStr for TimestampFormat {
     }
 }
 
-/// Seconds that local time in `zone` is ahead of UTC at an instant.
-fn offset_seconds(zone: Zone, micros: i64) -> i64 {
-    match zone {
-        Zone::Utc => 0,
-        Zone::Offset(seconds) => seconds.into(),
-        Zone::Region(region) => {
-            // Outside of the calendar's range the offset of its end holds.
-            let instant = DateTime::from_timestamp_micros(micros).unwrap_or(if micros < 0 {
-                DateTime::<chrono::Utc>::MIN_UTC
-            } else {
-                DateTime::<chrono::Utc>::MAX_UTC
-            });
-            let offset = region.offset_from_utc_datetime(&instant.naive_utc());
-            offset.fix().local_minus_utc().into()
-        }
-    }
-}
-
 /// Appends `days` since 1970-01-01 as `2026-01-31`; `+12026-..` and `-0001-..` outside of four
 /// digits.
-pub(super) fn push_date(out: &mut Vec<u8>, days: i64) {
+fn push_date(out: &mut Vec<u8>, days: i64) {
     let (year, month, day) = civil(days);
     if year > 9999 {
         out.push(b'+');
@@ -114,12 +165,7 @@ pub(super) fn push_date(out: &mut Vec<u8>, days: i64) {
 
 /// Appends an instant, `micros` since 1970-01-01T00:00:00Z, in local time of `zone`; without a zone
 /// `micros` is local time already (TIMESTAMP_NTZ).
-pub(super) fn push_timestamp(
-    out: &mut Vec<u8>,
-    micros: i64,
-    format: TimestampFormat,
-    zone: Option<Zone>,
-) {
+fn push_timestamp(out: &mut Vec<u8>, micros: i64, format: TimestampFormat, zone: Option<Zone>) {
     let offset = zone.map_or(0, |zone| offset_seconds(zone, micros));
     let seconds = micros.div_euclid(MICROS_PER_SECOND) + offset;
     let fraction = micros.rem_euclid(MICROS_PER_SECOND).unsigned_abs();
@@ -173,49 +219,11 @@ fn push_offset(out: &mut Vec<u8>, offset: i64) {
     }
 }
 
-/// Appends `value` with leading zeros up to `width` digits.
-fn push_padded(out: &mut Vec<u8>, value: u64, width: usize) {
-    let mut digits = [b'0'; 20];
-    let mut rest = value;
-    let mut at = digits.len();
-    while rest > 0 || digits.len() - at < width {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    out.extend_from_slice(&digits[at..]);
-}
-
-/// Year, month and day of a day number in the proleptic Gregorian calendar.
-///
-/// Works on years that begin in March, where the leap day is the last of the year and the months'
-/// first days lie on a straight line.
-fn civil(days: i64) -> (i64, u64, u64) {
-    const DAYS_PER_ERA: i64 = 146_097;
-    const DAYS_TO_MARCH_OF_YEAR_0: i64 = 719_468;
-    let shifted = days + DAYS_TO_MARCH_OF_YEAR_0;
-    let era = shifted.div_euclid(DAYS_PER_ERA);
-    let day_of_era = shifted.rem_euclid(DAYS_PER_ERA);
-    let leap_days = day_of_era / 1460 - day_of_era / 36_524 + day_of_era / 146_096;
-    let year_of_era = (day_of_era - leap_days) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    let year = era * 400 + year_of_era + i64::from(month <= 2);
-    (year, month.unsigned_abs(), day.unsigned_abs())
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use chrono::Datelike;
 
     fn date(days: i64) -> String {
         let mut out = Vec::new();
@@ -232,22 +240,6 @@ mod tests {
         };
         push_timestamp(&mut out, micros, format, Zone::from_name(zone).ok());
         String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn date_every_day_of_eight_centuries_matches_the_calendar() {
-        for days in -150_000..150_000 {
-            let expected = chrono::NaiveDate::from_num_days_from_ce_opt(days + 719_163).unwrap();
-            let (y, m, d) = civil(days.into());
-            assert_eq!(
-                (y, m, d),
-                (
-                    expected.year().into(),
-                    expected.month().into(),
-                    expected.day().into()
-                )
-            );
-        }
     }
 
     #[test]

@@ -18,17 +18,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, TimeUnit};
 use lexical_core::{FormattedSize, ToLexical, ToLexicalWithOptions, WriteFloatOptions};
 
-use super::time::{TimestampFormat, push_date, push_timestamp};
-use crate::file::decode::parse::Zone;
-
-/// How times become text.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TimeText {
-    /// Zone in which timestamps are shown.
-    pub(super) zone: Zone,
-    /// Spelling of timestamps.
-    pub(super) timestamp: TimestampFormat,
-}
+use super::time::TimeText;
 
 /// A column of one plain type, taken apart once so that writing a value is one `match`.
 pub(super) enum Values {
@@ -107,7 +97,7 @@ impl Values {
     }
 
     /// Appends the value of row `row`, which must not be null. Text and bytes go out as they are.
-    pub(super) fn push(&self, row: usize, time: TimeText, out: &mut Vec<u8>) {
+    pub(super) fn push(&self, row: usize, time: &TimeText, out: &mut Vec<u8>) {
         match self {
             Self::Null => {}
             Self::Boolean(values) => {
@@ -120,10 +110,9 @@ impl Values {
             Self::Float32(values) => push_float(out, values.value(row)),
             Self::Float64(values) => push_float(out, values.value(row)),
             Self::Decimal(values, scale) => push_decimal(out, values.value(row), *scale),
-            Self::Date(values) => push_date(out, values.value(row).into()),
+            Self::Date(values) => time.push_date(out, values.value(row).into()),
             Self::Timestamp(values, instants) => {
-                let zone = instants.then_some(time.zone);
-                push_timestamp(out, values.value(row), time.timestamp, zone);
+                time.push_timestamp(out, values.value(row), *instants);
             }
             Self::Text(values) => out.extend_from_slice(values.value(row).as_bytes()),
             Self::Binary(values) => out.extend_from_slice(values.value(row)),

@@ -9,8 +9,8 @@ use super::FileSink;
 use super::config::FileSinkConfig;
 use crate::file::decode::parse::Zone;
 use crate::file::encode::{
-    CsvWriteOptions, JsonWriteOptions, ParquetCompression, ParquetWriteOptions, TextWriteOptions,
-    WriteFormat,
+    AvroWriteOptions, CsvWriteOptions, JsonWriteOptions, ParquetCompression, ParquetWriteOptions,
+    TextWriteOptions, WriteFormat,
 };
 
 /// A sink of Parquet files.
@@ -28,6 +28,8 @@ pub type ParquetSink = FileSinkBuilder<ParquetWriteOptions>;
 pub type JsonSink = FileSinkBuilder<JsonWriteOptions>;
 /// A sink of CSV files.
 pub type CsvSink = FileSinkBuilder<CsvWriteOptions>;
+/// A sink of Avro files.
+pub type AvroSink = FileSinkBuilder<AvroWriteOptions>;
 /// A sink of text files: rows must have one STRING column beside partition columns.
 pub type TextSink = FileSinkBuilder<TextWriteOptions>;
 
@@ -52,6 +54,12 @@ impl SinkFormat for JsonWriteOptions {
 impl SinkFormat for CsvWriteOptions {
     fn into_format(self) -> WriteFormat {
         WriteFormat::Csv(self)
+    }
+}
+
+impl SinkFormat for AvroWriteOptions {
+    fn into_format(self) -> WriteFormat {
+        WriteFormat::Avro(self)
     }
 }
 

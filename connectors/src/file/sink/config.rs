@@ -8,7 +8,8 @@ use weir_runtime::{Result, WeirError};
 
 use crate::file::decode::parse::Zone;
 use crate::file::encode::WriteFormat;
-use crate::file::options::{Options, sink_options};
+use crate::file::options::{FORMATS, sink_options};
+use crate::options::Options;
 
 /// Files a subtask writes at a time, unless told otherwise.
 const MAX_OPEN_FILES: usize = 100;
@@ -64,19 +65,19 @@ impl FileSinkConfig {
         let name = format.to_ascii_lowercase();
         let Some(known) = sink_options(&name) else {
             return Err(WeirError::config(format!(
-                "format '{format}' cannot be written to files, allowed: parquet, json, csv, text"
+                "format '{format}' cannot be written to files, allowed: {}",
+                FORMATS.join(", ")
             ))
             .with_condition("DATA_SOURCE_NOT_FOUND"));
         };
-        let given = Options::check(
+        let given = Options::new(
             &format!("the file sink of format '{name}'"),
-            options,
             &known,
+            options,
         )?;
         given.check_path(path)?;
-        let time_zone = given.time_zone()?;
-        let format = WriteFormat::from_options(&name, options, time_zone)
-            .map_err(|error| WeirError::config(error.to_string()).with_source(error))?;
+        let time_zone = given.time_zone()?.unwrap_or_default();
+        let format = WriteFormat::of(&name, &given, time_zone)?;
         let limit = |name| {
             given
                 .natural(name)

@@ -39,7 +39,6 @@ fn needs_escape(c: char) -> bool {
 }
 
 /// What [`escape`] was given; a `%` that no two digits follow stays.
-#[cfg(test)]
 pub(crate) fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

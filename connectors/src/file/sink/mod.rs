@@ -31,7 +31,9 @@ use weir_runtime::{
     WeirError,
 };
 
-pub use builder::{CsvSink, FileSinkBuilder, JsonSink, ParquetSink, SinkFormat, TextSink};
+pub use builder::{
+    AvroSink, CsvSink, FileSinkBuilder, JsonSink, ParquetSink, SinkFormat, TextSink,
+};
 pub use committer::FileSinkCommitter;
 pub use config::FileSinkConfig;
 pub use writer::FileSinkWriter;

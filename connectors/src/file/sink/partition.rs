@@ -2,7 +2,7 @@
 //! directory's name holds.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use arrow::array::cast::AsArray;
 use arrow::array::types::TimestampMicrosecondType;
@@ -35,6 +35,8 @@ pub(super) struct Partitioner {
     schema: SchemaRef,
     converter: RowConverter,
     zone: Zone,
+    /// Told once that an empty text was written as NULL.
+    empty: Once,
 }
 
 impl Partitioner {
@@ -75,6 +77,7 @@ impl Partitioner {
             columns,
             data,
             zone,
+            empty: Once::new(),
         })
     }
 
@@ -148,10 +151,16 @@ impl Partitioner {
                 if !directory.is_empty() {
                     directory.push('/');
                 }
-                directory.push_str(&hive::directory(
-                    self.schema.field(*column).name(),
-                    value.as_deref(),
-                ));
+                let name = self.schema.field(*column).name();
+                if value.as_deref() == Some("") {
+                    self.empty.call_once(|| {
+                        tracing::warn!(
+                            column = %name,
+                            "an empty text has no directory of its own: partition columns give NULL for it, as in Spark"
+                        );
+                    });
+                }
+                directory.push_str(&hive::directory(name, value.as_deref()));
             }
         }
         Ok(directories)

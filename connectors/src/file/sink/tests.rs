@@ -396,7 +396,7 @@ fn from_options_reads_every_option_and_refuses_bad_ones() {
         ("json", map(&[("retention", "soon")])),
         ("json", map(&[("timeZone", "Mars/Base")])),
         ("json", map(&[("path", "/other")])),
-        ("avro", map(&[])),
+        ("xml", map(&[])),
     ] {
         let error = FileSinkConfig::from_options(format, "/out", &[], &options).unwrap_err();
         assert_eq!(error.fault(), Fault::Config, "{error}");

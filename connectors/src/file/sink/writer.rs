@@ -104,7 +104,7 @@ impl FileSinkWriter {
             };
             open.clock += 1;
             file.used = open.clock;
-            rest = file.write(rest, self.config.max_records_per_file)?;
+            rest = file.write(rest, &self.config)?;
             if file.is_full(&self.config) {
                 self.finish_file(open, &part.directory)?;
             }
@@ -240,9 +240,14 @@ fn begin_file(
 
 impl OpenFile {
     /// Writes as many rows as the file may take and gives back the others.
-    fn write(&mut self, rows: RecordBatch, max_rows: Option<u64>) -> Result<RecordBatch> {
-        let room = max_rows.map_or(usize::MAX, |max| {
-            usize::try_from(max.saturating_sub(self.rows)).unwrap_or(usize::MAX)
+    fn write(&mut self, rows: RecordBatch, config: &FileSinkConfig) -> Result<RecordBatch> {
+        let by_rows = config
+            .max_records_per_file
+            .map(|max| max.saturating_sub(self.rows));
+        let by_bytes = config.max_bytes_per_file.map(|max| self.rows_within(max));
+        let room = by_rows.into_iter().chain(by_bytes).min();
+        let room = room.map_or(usize::MAX, |rows| {
+            usize::try_from(rows).unwrap_or(usize::MAX)
         });
         let count = rows.num_rows().min(room);
         let written = if count == rows.num_rows() {
@@ -253,6 +258,16 @@ impl OpenFile {
         self.writer.write(&written).map_err(encode_error)?;
         self.rows += count as u64;
         Ok(rows.slice(count, rows.num_rows() - count))
+    }
+
+    /// How many more rows make a file of about that many bytes, judging by the rows in it; at least one.
+    fn rows_within(&self, max_bytes: u64) -> u64 {
+        const FIRST_ROWS: u64 = 128;
+        let bytes = self.writer.bytes_written();
+        match self.rows {
+            0 => FIRST_ROWS,
+            rows => (max_bytes.saturating_sub(bytes) / (bytes / rows).max(1)).max(1),
+        }
     }
 
     fn is_full(&self, config: &FileSinkConfig) -> bool {
@@ -290,6 +305,7 @@ pub(super) fn encode_error(error: EncodeError) -> WeirError {
     let message = error.to_string();
     let base = match &error {
         EncodeError::Io { .. } | EncodeError::Parquet { .. } => WeirError::external(message),
+        EncodeError::Avro { .. } => WeirError::data(message),
         EncodeError::UnsupportedType { .. } | EncodeError::TextColumns { .. } => {
             WeirError::plan(message).with_condition("UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE")
         }

@@ -7,10 +7,12 @@ use arrow::datatypes::SchemaRef;
 use weir_runtime::Result;
 
 use super::FileSource;
+use super::clean::CleanSource;
 use super::config::{FileSourceConfig, missing_schema, text_schema};
-use super::format::{ParquetOptions, ReadFormat};
+use super::format::{AvroOptions, ParquetOptions, ReadFormat};
+use crate::file::charset::Charset;
 use crate::file::decode::parse::Zone;
-use crate::file::decode::{CsvOptions, JsonOptions, ParseMode, TextOptions};
+use crate::file::decode::{CsvOptions, JsonOptions, ParseMode, TextOptions, TimePatterns};
 
 /// A source of JSON files.
 ///
@@ -30,6 +32,8 @@ pub type JsonSource = FileSourceBuilder<JsonOptions>;
 pub type CsvSource = FileSourceBuilder<CsvOptions>;
 /// A source of Parquet files.
 pub type ParquetSource = FileSourceBuilder<ParquetOptions>;
+/// A source of Avro files.
+pub type AvroSource = FileSourceBuilder<AvroOptions>;
 /// A source of text files: one row for each line in the column `value`, unless a schema names it otherwise.
 pub type TextSource = FileSourceBuilder<TextOptions>;
 
@@ -109,6 +113,27 @@ impl<F: Default + Into<ReadFormat>> FileSourceBuilder<F> {
         self
     }
 
+    /// What becomes of files after the epoch that read them is committed.
+    #[must_use]
+    pub fn clean_source(mut self, clean: CleanSource) -> Self {
+        self.config.clean_source = clean;
+        self
+    }
+
+    /// Read a file again, as a new one, when it has changed.
+    #[must_use]
+    pub fn allow_overwrites(mut self, on: bool) -> Self {
+        self.config.allow_overwrites = on;
+        self
+    }
+
+    /// Leave out files, or the rest of files, that cannot be decoded.
+    #[must_use]
+    pub fn ignore_corrupt_files(mut self, on: bool) -> Self {
+        self.config.ignore_corrupt_files = on;
+        self
+    }
+
     /// Zone of timestamps that name none.
     #[must_use]
     pub fn time_zone(mut self, zone: Zone) -> Self {
@@ -152,6 +177,27 @@ impl TextRecords for JsonOptions {}
 impl TextRecords for CsvOptions {}
 
 impl<F: TextRecords> FileSourceBuilder<F> {
+    /// Bad records go to files in this directory, and not into rows.
+    #[must_use]
+    pub fn bad_records_path(mut self, dir: impl Into<String>) -> Self {
+        self.config.bad_records_path = Some(dir.into());
+        self
+    }
+
+    /// Spelling of dates and times.
+    #[must_use]
+    pub fn patterns(mut self, patterns: TimePatterns) -> Self {
+        self.config.patterns = patterns;
+        self
+    }
+
+    /// Charset of the files.
+    #[must_use]
+    pub fn charset(mut self, charset: Charset) -> Self {
+        self.config.charset = charset;
+        self
+    }
+
     /// What happens to bad records.
     #[must_use]
     pub fn mode(mut self, mode: ParseMode) -> Self {

@@ -1,16 +1,24 @@
 //! What a file source is told: where, what format, which columns, how much at a time. From option text or from typed builders.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use weir_runtime::{Result, WeirError};
 
+use super::clean::CleanSource;
 use super::format::ReadFormat;
+use super::listing::Listing;
+use super::partition;
+use crate::file::charset::Charset;
 use crate::file::decode::parse::Zone;
-use crate::file::decode::{DecodeSettings, ParseMode, nullable_schema};
-use crate::file::options::{Options, source_options};
+use crate::file::decode::{DecodeSettings, ParseMode, TimePatterns, nullable_schema};
+use crate::file::options::{FORMATS, source_options};
+use crate::file::pattern::TimePattern;
+use crate::file::uri;
+use crate::options::Options;
 
 /// Age at which files are too old, unless told otherwise (Spark's `maxFileAge`).
 const MAX_FILE_AGE: Duration = Duration::from_secs(7 * 86_400);
@@ -49,6 +57,20 @@ pub struct FileSourceConfig {
     pub corrupt_column: String,
     /// `timeZone`: zone of timestamps that name none.
     pub time_zone: Zone,
+    /// `dateFormat`, `timestampFormat`, `timestampNTZFormat`.
+    pub patterns: TimePatterns,
+    /// `encoding`: charset of files made of text.
+    pub charset: Charset,
+    /// `allowOverwrites`: read a file again when it has changed.
+    pub allow_overwrites: bool,
+    /// `cleanSource`: what becomes of files that were read.
+    pub clean_source: CleanSource,
+    /// `ignoreCorruptFiles`: leave out files, or the rest of files, that cannot be decoded.
+    pub ignore_corrupt_files: bool,
+    /// `badRecordsPath`: directory that takes bad records instead of rows.
+    pub bad_records_path: Option<String>,
+    /// Columns that are known to stand in the names of directories.
+    pub(crate) partition_columns: Vec<String>,
 }
 
 impl FileSourceConfig {
@@ -70,10 +92,17 @@ impl FileSourceConfig {
             mode: ParseMode::default(),
             corrupt_column: "_corrupt_record".to_owned(),
             time_zone: Zone::default(),
+            patterns: TimePatterns::default(),
+            charset: Charset::default(),
+            allow_overwrites: false,
+            clean_source: CleanSource::default(),
+            ignore_corrupt_files: false,
+            bad_records_path: None,
+            partition_columns: Vec::new(),
         }
     }
 
-    /// A source as a stream reader describes it: format (`json`, `csv`, `parquet`, `text`), path, columns and options by
+    /// A source as a stream reader describes it: format (one of [`crate::file::options::FORMATS`]), path, columns and options by
     /// Spark's names in any letter case (the table is [`crate::file::options::source_options`]).
     ///
     /// Only `text` may go without a schema; it then has its one column `value`.
@@ -89,17 +118,15 @@ impl FileSourceConfig {
         let name = format.to_ascii_lowercase();
         let Some(known) = source_options(&name) else {
             return Err(WeirError::config(format!(
-                "format '{format}' cannot be read from files, allowed: json, csv, parquet, text"
+                "format '{format}' cannot be read from files, allowed: {}",
+                FORMATS.join(", ")
             ))
             .with_condition("DATA_SOURCE_NOT_FOUND"));
         };
-        let given = Options::check(
-            &format!("the file source of format '{name}'"),
-            options,
-            &known,
-        )?;
+        let owner = format!("the file source of format '{name}'");
+        let given = Options::new(&owner, &known, options)?;
         given.check_path(path)?;
-        let format = ReadFormat::from_options(&name, &given, options)?;
+        let format = ReadFormat::of(&name, &given)?;
         let schema = match schema {
             Some(schema) => schema,
             None if name == "text" => text_schema(),
@@ -108,12 +135,16 @@ impl FileSourceConfig {
         let mut config = Self::new(path, format, schema);
         config.read_limits(&given)?;
         config.read_listing(&given)?;
-        config.mode = given.mode()?;
-        config.time_zone = given.time_zone()?;
-        if let Some(column) = given.get("columnNameOfCorruptRecord") {
-            config.corrupt_column = column.to_owned();
+        config.time_zone = given.time_zone()?.unwrap_or_default();
+        if config.format.is_text() {
+            config.charset = given.charset()?;
+            given.codec()?;
+            given.only("locale", "en-US")?;
         }
-        config.validate()?;
+        if config.format.has_records() {
+            config.read_records(&given)?;
+        }
+        config.validate_settings()?;
         Ok(config)
     }
 
@@ -122,31 +153,132 @@ impl FileSourceConfig {
         self.max_bytes_per_trigger = given.positive("maxBytesPerTrigger")?;
         self.latest_first = given.flag("latestFirst")?.unwrap_or(self.latest_first);
         self.max_file_age = given.duration("maxFileAge")?.unwrap_or(self.max_file_age);
-        self.file_name_only = given.flag("fileNameOnly")?.unwrap_or(self.file_name_only);
         if let Some(files) = given.natural("maxCachedFiles")? {
             self.max_cached_files = usize::try_from(files).unwrap_or(usize::MAX);
         }
-        let ratio = given.parse("discardCachedInputRatio", "a number from 0 to 1", |text| {
-            text.parse().ok()
-        })?;
+        let ratio = given.parse("discardCachedInputRatio", "a number from 0 to 1")?;
         self.discard_cached_input_ratio = ratio.unwrap_or(self.discard_cached_input_ratio);
         Ok(())
     }
 
     fn read_listing(&mut self, given: &Options<'_>) -> Result<()> {
-        self.path_glob_filter = given.get("pathGlobFilter").map(str::to_owned);
-        self.recursive_file_lookup = given.flag("recursiveFileLookup")?.unwrap_or(false);
-        given.parse("cleanSource", "off", |text| {
-            text.eq_ignore_ascii_case("off").then_some(())
+        let flag = |name| given.flag(name).map(Option::unwrap_or_default);
+        self.file_name_only = flag("fileNameOnly")?;
+        self.allow_overwrites = flag("allowOverwrites")?;
+        self.path_glob_filter = given.text("pathGlobFilter").map(str::to_owned);
+        self.recursive_file_lookup = flag("recursiveFileLookup")?;
+        self.ignore_corrupt_files = flag("ignoreCorruptFiles")?;
+        let archive = given.text("sourceArchiveDir");
+        let clean = given.parse_with("cleanSource", "off, archive, delete", |text| {
+            Some(match text.to_ascii_lowercase().as_str() {
+                "off" => CleanSource::Off,
+                "delete" => CleanSource::Delete,
+                "archive" => CleanSource::Archive(archive.unwrap_or_default().to_owned()),
+                _ => return None,
+            })
         })?;
+        self.clean_source = clean.unwrap_or_default();
+        match (&self.clean_source, archive) {
+            (CleanSource::Archive(_), None) => Err(WeirError::config(
+                "option 'cleanSource' is 'archive', which needs option 'sourceArchiveDir': the directory files are moved to",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn read_records(&mut self, given: &Options<'_>) -> Result<()> {
+        let mode = given.mode()?;
+        self.mode = mode.unwrap_or_default();
+        if let Some(column) = given.text("columnNameOfCorruptRecord") {
+            self.corrupt_column = column.to_owned();
+        }
+        self.bad_records_path = given.text("badRecordsPath").map(str::to_owned);
+        if let (Some(mode), true) = (mode, self.bad_records_path.is_some()) {
+            return Err(WeirError::config(format!(
+                "options 'badRecordsPath' and 'mode' ({mode:?}) exclude each other: bad records go to that path and not into rows"
+            )));
+        }
+        let pattern = |name| {
+            let pattern = given.pattern(name, TimePattern::for_reading)?;
+            Ok::<_, WeirError>(pattern.map(Arc::new))
+        };
+        self.patterns = TimePatterns {
+            date: pattern("dateFormat")?,
+            timestamp: pattern("timestampFormat")?,
+            local: pattern("timestampNTZFormat")?,
+        };
         Ok(())
     }
 
-    /// Checks what types cannot: limits above zero, not both limits, a ratio in range, columns the format can read.
+    /// Adds the columns that stand in the names of directories, `column=value`, and are not in the schema, with types that fit the
+    /// directories that are there now. Without such directories, or if directories are looked up recursively, nothing changes.
+    ///
+    /// # Errors
+    /// If the path cannot be listed.
+    pub fn add_partition_columns(mut self) -> Result<Self> {
+        let found = Listing::new(&self)?.partition_values()?;
+        let mut fields: Vec<FieldRef> = self.schema.fields().iter().cloned().collect();
+        for field in partition::columns(&found) {
+            self.partition_columns.push(field.name().clone());
+            let same = |known: &FieldRef| known.name().eq_ignore_ascii_case(field.name());
+            if !fields.iter().any(same) {
+                fields.push(Arc::new(field));
+            }
+        }
+        self.schema = Arc::new(Schema::new_with_metadata(
+            fields,
+            self.schema.metadata().clone(),
+        ));
+        Ok(self)
+    }
+
+    /// Columns that stand in the names of directories, as far as [`FileSourceConfig::add_partition_columns`] found them.
+    pub fn partition_columns(&self) -> &[String] {
+        &self.partition_columns
+    }
+
+    /// The files that are there now, sorted by path.
+    ///
+    /// # Errors
+    /// If the path is not there or cannot be listed.
+    pub fn files(&self) -> Result<Vec<PathBuf>> {
+        let listed = Listing::new(self)?.list(&mut |_| true)?;
+        let mut paths: Vec<PathBuf> = listed.files.into_iter().map(|file| file.path).collect();
+        paths.sort_unstable();
+        Ok(paths)
+    }
+
+    /// Checks what types cannot: limits above zero, not both limits, a ratio in range, an archive outside of the path, columns
+    /// the format can read.
     ///
     /// # Errors
     /// Names the setting and what is allowed.
     pub fn validate(&self) -> Result<()> {
+        self.validate_settings()?;
+        let root = uri::local_path("the file source", &self.path)?;
+        self.clean_source.check(&root)?;
+        let mut settings = self.decode_settings();
+        settings.schema = self.data_schema();
+        self.format.check(&settings)
+    }
+
+    /// Columns that are in files as far as is known.
+    fn data_schema(&self) -> SchemaRef {
+        let in_path = |field: &&FieldRef| {
+            let mut names = self.partition_columns.iter();
+            names.any(|name| name.eq_ignore_ascii_case(field.name()))
+        };
+        let schema = self.output_schema();
+        let fields: Vec<FieldRef> = schema
+            .fields()
+            .iter()
+            .filter(|field| !in_path(field))
+            .cloned()
+            .collect();
+        Arc::new(Schema::new(fields))
+    }
+
+    fn validate_settings(&self) -> Result<()> {
         for (name, limit) in self.limits() {
             if limit == Some(0) {
                 return Err(WeirError::invalid_option(
@@ -169,7 +301,7 @@ impl FileSourceConfig {
                 "a number from 0 to 1",
             ));
         }
-        self.format.check(&self.decode_settings())
+        Ok(())
     }
 
     fn limits(&self) -> [(&'static str, Option<u64>); 2] {
@@ -189,6 +321,10 @@ impl FileSourceConfig {
         settings.mode = self.mode;
         settings.corrupt_column.clone_from(&self.corrupt_column);
         settings.time_zone = self.time_zone;
+        settings.patterns = self.patterns.clone();
+        if self.bad_records_path.is_some() {
+            settings.mode = ParseMode::DropMalformed;
+        }
         settings
     }
 

@@ -108,9 +108,12 @@ impl FileEntry {
 /// A file as a reader is told to read it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct PlannedFile {
-    path: String,
-    timestamp: i64,
-    size: u64,
+    /// `file:///…`, percent-encoded.
+    pub(super) path: String,
+    /// Time of modification, unix milliseconds.
+    pub(super) timestamp: i64,
+    /// Bytes.
+    pub(super) size: u64,
 }
 
 impl PlannedFile {

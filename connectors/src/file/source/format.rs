@@ -1,17 +1,21 @@
 //! The formats a file source reads, and how a file of each is opened.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use weir_runtime::{Result, WeirError};
 
+use crate::file::charset::Charset;
+use crate::file::codec::{self, Codec};
 use crate::file::decode::{
-    BatchReader, CsvOptions, CsvReader, DecodeError, DecodeSettings, JsonOptions, JsonReader,
-    ParquetReader, TextOptions, TextReader,
+    AvroReader, BatchReader, CsvOptions, CsvReader, DecodeError, DecodeSettings, JsonOptions,
+    JsonReader, ParquetReader, TextOptions, TextReader,
 };
-use crate::file::options::Options;
+use crate::options::Options;
+
+/// Condition of the error about a record in mode FAILFAST.
+pub(super) const MALFORMED_RECORD: &str = "MALFORMED_RECORD_IN_PARSING";
 
 /// Options of the Parquet format when reading: there are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -28,6 +32,18 @@ pub enum ReadFormat {
     Parquet(ParquetOptions),
     /// One STRING column, a row for each line.
     Text(TextOptions),
+    /// Apache Avro, object container files.
+    Avro(AvroOptions),
+}
+
+/// Options of the Avro format when reading: there are none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AvroOptions;
+
+impl From<AvroOptions> for ReadFormat {
+    fn from(options: AvroOptions) -> Self {
+        Self::Avro(options)
+    }
 }
 
 impl From<JsonOptions> for ReadFormat {
@@ -55,32 +71,32 @@ impl From<TextOptions> for ReadFormat {
 }
 
 impl ReadFormat {
-    /// `json`, `csv`, `parquet` or `text`.
+    /// `json`, `csv`, `parquet`, `text` or `avro`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Json(_) => "json",
             Self::Csv(_) => "csv",
             Self::Parquet(_) => "parquet",
             Self::Text(_) => "text",
+            Self::Avro(_) => "avro",
         }
     }
 
-    /// The format called `name` (lower case), its options out of `given`, which are checked to be known.
-    pub(crate) fn from_options(
-        name: &str,
-        given: &Options<'_>,
-        all: &BTreeMap<String, String>,
-    ) -> Result<Self> {
-        given.check_encoding()?;
+    /// The format called `name` (lower case), its options out of those given.
+    pub(crate) fn of(name: &str, given: &Options<'_>) -> Result<Self> {
         match name {
             "json" => json_options(given).map(Self::Json),
-            "csv" => CsvOptions::from_options(all)
-                .map(Self::Csv)
-                .map_err(config_error),
-            "parquet" => Ok(Self::Parquet(ParquetOptions)),
+            "csv" => CsvOptions::of(given).map(Self::Csv),
+            "parquet" => {
+                given.flag("mergeSchema")?;
+                given.only("datetimeRebaseMode", "CORRECTED")?;
+                given.only("int96RebaseMode", "CORRECTED")?;
+                Ok(Self::Parquet(ParquetOptions))
+            }
+            "avro" => Ok(Self::Avro(AvroOptions)),
             "text" => Ok(Self::Text(TextOptions {
                 whole_text: given.flag("wholetext")?.unwrap_or_default(),
-                line_separator: given.line_separator()?,
+                line_separator: line_separator(given)?,
             })),
             other => Err(WeirError::internal(format!(
                 "format '{other}' has options but no reader"
@@ -88,10 +104,20 @@ impl ReadFormat {
         }
     }
 
+    /// Whether files are text, which has a charset and may be compressed as a whole.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self, Self::Json(_) | Self::Csv(_) | Self::Text(_))
+    }
+
+    /// Whether records may be bad.
+    pub(crate) fn has_records(&self) -> bool {
+        matches!(self, Self::Json(_) | Self::Csv(_))
+    }
+
     /// Refuses columns the format cannot give, before any file is there.
     pub(crate) fn check(&self, settings: &DecodeSettings) -> Result<()> {
         match self {
-            Self::Parquet(_) => Ok(()),
+            Self::Parquet(_) | Self::Avro(_) => Ok(()),
             _ => self
                 .text_reader(Box::new(std::io::empty()), "", settings.clone())
                 .map(|_| ())
@@ -104,6 +130,7 @@ impl ReadFormat {
         &self,
         path: &Path,
         name: &str,
+        charset: Charset,
         settings: DecodeSettings,
     ) -> Result<Box<dyn BatchReader>> {
         let file = File::open(path).map_err(|error| {
@@ -112,7 +139,12 @@ impl ReadFormat {
         let reader = match self {
             Self::Parquet(_) => ParquetReader::from_file(file, name, &settings)
                 .map(|reader| Box::new(reader) as Box<dyn BatchReader>),
-            _ => self.text_reader(decompressed(file, path, name)?, name, settings),
+            Self::Avro(_) => AvroReader::from_file(file, name, &settings)
+                .map(|reader| Box::new(reader) as Box<dyn BatchReader>),
+            _ => {
+                let input = charset.reader(decompressed(file, path, name)?);
+                self.text_reader(input, name, settings)
+            }
         };
         reader.map_err(decode_error)
     }
@@ -129,25 +161,35 @@ impl ReadFormat {
             }
             Self::Csv(options) => Box::new(CsvReader::new(input, name, settings, options.clone())?),
             Self::Text(options) => Box::new(TextReader::new(input, name, settings, options)?),
-            Self::Parquet(_) => unreachable!("invariant: parquet files are opened by themselves"),
+            Self::Parquet(_) | Self::Avro(_) => {
+                unreachable!("invariant: files that are no text are opened by themselves")
+            }
         })
     }
 }
 
 /// Compression is told by the end of the name, as in Spark.
 fn decompressed(file: File, path: &Path, name: &str) -> Result<Box<dyn Read + Send>> {
-    let extension = path
-        .extension()
-        .map(|extension| extension.to_string_lossy().to_ascii_lowercase());
-    match extension.as_deref() {
-        Some("gz" | "gzip") => Ok(Box::new(flate2::read::MultiGzDecoder::new(file))),
-        Some(codec @ ("bz2" | "deflate" | "snappy" | "lz4" | "zst" | "xz" | "zip")) => {
-            Err(WeirError::config(format!(
-                "file '{name}' is compressed with a codec that cannot be read: '{codec}', allowed: none, gz"
-            )))
-        }
-        _ => Ok(Box::new(file)),
+    let codec = Codec::of_path(path).map_err(|codec| {
+        WeirError::config(format!(
+            "file '{name}' is compressed with a codec that cannot be read: '{codec}', allowed: {}",
+            codec::ALLOWED
+        ))
+    })?;
+    match codec {
+        None => Ok(Box::new(file)),
+        Some(codec) => codec.reader(Box::new(file)).map_err(|error| {
+            WeirError::data(format!(
+                "file '{name}' is not compressed with {codec:?}: {error}"
+            ))
+            .with_source(error)
+        }),
     }
+}
+
+fn line_separator(given: &Options<'_>) -> Result<Option<Vec<u8>>> {
+    let separator = given.line_separator()?;
+    Ok(separator.map(|text| text.as_bytes().to_vec()))
 }
 
 fn json_options(given: &Options<'_>) -> Result<JsonOptions> {
@@ -177,7 +219,7 @@ fn json_options(given: &Options<'_>) -> Result<JsonOptions> {
             default.allow_non_numeric_numbers,
         )?,
         multi_line: flag("multiLine", default.multi_line)?,
-        line_separator: given.line_separator()?,
+        line_separator: line_separator(given)?,
         ..default
     })
 }
@@ -189,14 +231,23 @@ fn config_error(error: DecodeError) -> WeirError {
 /// An error of reading, with the place (file and line) where the error type wants it and the fault it is.
 pub(crate) fn decode_error(error: DecodeError) -> WeirError {
     match &error {
-        DecodeError::Read { file, line, .. } => WeirError::external("the file cannot be read")
-            .at_position(format!("{file}:{}", line + 1))
-            .with_source(error),
+        // What the disk says has a number; what is left is damaged compression.
+        DecodeError::Read { file, line, source } => match source.raw_os_error() {
+            Some(_) => WeirError::external("the file cannot be read"),
+            None => WeirError::data(format!("the file is damaged or cut off: {source}"))
+                .with_condition("FAILED_READ_FILE"),
+        }
+        .at_position(format!("{file}:{}", line + 1))
+        .with_source(error),
         DecodeError::BadRecord { file, line, reason } => WeirError::data(format!(
             "malformed record in FAILFAST mode: {reason} (mode PERMISSIVE makes bad fields null, DROPMALFORMED leaves the record out)"
         ))
-        .with_condition("MALFORMED_RECORD_IN_PARSING")
+        .with_condition(MALFORMED_RECORD)
         .at_position(format!("{file}:{line}")),
+        DecodeError::Damaged { .. } => {
+            WeirError::data(error.to_string()).with_condition("FAILED_READ_FILE").with_source(error)
+        }
+        DecodeError::BadRecordSink { .. } => WeirError::external(error.to_string()).with_source(error),
         DecodeError::RecordTooLong { file, line, limit_bytes } => {
             WeirError::data(format!("record longer than the allowed {limit_bytes} bytes"))
                 .at_position(format!("{file}:{line}"))

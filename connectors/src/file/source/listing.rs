@@ -1,10 +1,11 @@
-//! Finds the files of a source: a directory or a glob of directories on the local disk, one level deep unless told
-//! otherwise.
+//! Finds the files of a source: a directory or a glob of directories on the local disk, with the directories of partitions in them,
+//! or with all directories in them.
 //!
 //! Skipped are names that begin with `_` (unless there is a `=` in them) or `.`, and copies in progress (`._COPYING_`), as in
 //! Spark. A directory that is the output of a file sink is read by its manifest, so that files of uncommitted epochs are
 //! not seen. Symbolic links are followed.
 
+use std::collections::HashSet;
 use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -13,7 +14,9 @@ use weir_runtime::{Result, WeirError};
 
 use super::config::FileSourceConfig;
 use super::files::FoundFile;
+use super::glance::{Stamps, stamp};
 use super::glob::NameGlob;
+use super::partition::{self, PartitionValue};
 use crate::file::sink::manifest;
 use crate::file::uri;
 
@@ -66,12 +69,12 @@ impl Listing {
         }
     }
 
-    /// The files that are there now and wanted, in no particular order.
-    pub(crate) fn list(&self, wanted: &mut Wanted<'_>) -> Result<Vec<FoundFile>> {
+    /// The files that are there now and wanted.
+    pub(super) fn list(&self, wanted: &mut Wanted<'_>) -> Result<Listed> {
         let mut scan = Scan {
             listing: self,
             wanted,
-            found: Vec::new(),
+            listed: Listed::default(),
             above: Vec::new(),
         };
         match fs::metadata(&self.root) {
@@ -80,7 +83,51 @@ impl Listing {
             Err(error) if is_absent(&error) => return Err(not_found(&self.root)),
             Err(error) => return Err(listing_error(&self.root, error)),
         }
-        Ok(scan.found)
+        Ok(scan.listed)
+    }
+
+    /// How many parts of a file's path are those of the source; what follows may be directories of partitions.
+    pub(crate) fn depth(&self) -> usize {
+        self.root.components().count()
+    }
+
+    /// What the names of the partition directories that are there say, each once.
+    pub(crate) fn partition_values(&self) -> Result<Vec<PartitionValue>> {
+        let mut values: Vec<PartitionValue> = Vec::new();
+        if self.recursive {
+            return Ok(values);
+        }
+        let mut known = HashSet::new();
+        let mut paths = self.directories()?;
+        paths.sort_unstable();
+        for path in paths {
+            for value in partition::of_file(&path.join("-"), self.depth()) {
+                if known.insert((value.column.clone(), value.value.clone())) {
+                    values.push(value);
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// The directories that hold files.
+    fn directories(&self) -> Result<Vec<PathBuf>> {
+        let mut parents = HashSet::new();
+        // Nobody's size and time are asked for.
+        let mut note = |path: &Path| {
+            if let Some(parent) = path.parent()
+                && !parents.contains(parent)
+            {
+                parents.insert(parent.to_owned());
+            }
+            false
+        };
+        match self.list(&mut note) {
+            Ok(_) => Ok(parents.into_iter().collect()),
+            // Told when the query starts.
+            Err(error) if error.condition() == Some("PATH_NOT_FOUND") => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 
     fn takes_name(&self, name: &str) -> bool {
@@ -88,19 +135,34 @@ impl Listing {
     }
 }
 
+/// What a listing gives.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    /// Files, in no particular order.
+    pub(super) files: Vec<FoundFile>,
+    /// The directories that were looked into.
+    pub(super) stamps: Stamps,
+    /// A file was left out that may be another one the next time.
+    pub(super) waits: bool,
+}
+
 /// One listing in progress.
 struct Scan<'a, 'w> {
     listing: &'a Listing,
     wanted: &'a mut Wanted<'w>,
-    found: Vec<FoundFile>,
+    listed: Listed,
     /// Real paths of the directories above, to notice links that lead back.
     above: Vec<PathBuf>,
 }
 
 impl Scan<'_, '_> {
     fn directory(&mut self, dir: &Path) -> Result<()> {
+        for dir in [dir.to_owned(), dir.join(manifest::DIR)] {
+            let changed = stamp(&dir);
+            self.listed.stamps.insert(dir, changed);
+        }
         if let Some(files) = manifest::committed_entries(dir)? {
-            return self.sink_output(dir, files);
+            return self.sink_output(files);
         }
         for entry in fs::read_dir(dir).map_err(|error| listing_error(dir, error))? {
             self.entry(&entry.map_err(|error| listing_error(dir, error))?)?;
@@ -149,15 +211,16 @@ impl Scan<'_, '_> {
             return;
         }
         if self.listing.skip_empty && metadata.len() == 0 {
+            self.listed.waits = true;
             tracing::warn!(file = %path.display(), "parquet file of zero bytes skipped; it is looked at again");
             return;
         }
-        self.found.push(FoundFile::new(path, metadata));
+        self.listed.files.push(FoundFile::new(path, metadata));
     }
 
     fn sub_directory(&mut self, path: &Path) -> Result<()> {
-        if !self.listing.recursive {
-            return refuse_partition(path);
+        if !self.listing.recursive && !is_partition(path) {
+            return Ok(());
         }
         let real = fs::canonicalize(path).map_err(|error| listing_error(path, error))?;
         if self.above.contains(&real) {
@@ -170,7 +233,7 @@ impl Scan<'_, '_> {
         listed
     }
 
-    fn sink_output(&mut self, dir: &Path, files: Vec<FoundFile>) -> Result<()> {
+    fn sink_output(&mut self, files: Vec<FoundFile>) -> Result<()> {
         for file in files {
             let Some(name) = file
                 .path
@@ -179,14 +242,8 @@ impl Scan<'_, '_> {
             else {
                 continue;
             };
-            match file.path.parent() {
-                Some(parent) if parent != dir && !self.listing.recursive => {
-                    refuse_partition(parent)?
-                }
-                _ => {}
-            }
             if self.listing.takes_name(&name) && (self.wanted)(&file.path) {
-                self.found.push(file);
+                self.listed.files.push(file);
             }
         }
         Ok(())
@@ -198,6 +255,7 @@ impl Scan<'_, '_> {
         for level in &levels {
             let mut next = Vec::new();
             for dir in &matched {
+                self.listed.stamps.insert(dir.clone(), stamp(dir));
                 next.extend(children(dir, level)?);
             }
             next.sort_unstable();
@@ -223,20 +281,10 @@ impl Scan<'_, '_> {
     }
 }
 
-/// A directory `column=value` holds a column that is not in its files.
-fn refuse_partition(path: &Path) -> Result<()> {
-    let name = path
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    if !name.contains('=') {
-        return Ok(());
-    }
-    Err(WeirError::config(format!(
-        "directory '{}' is one of a partition; columns from directory names cannot be read as a stream: \
-         name one partition as the path, or set option 'recursiveFileLookup' to true to read the files without that column",
-        path.display()
-    )))
+/// Whether the name of a directory is `column=value`.
+fn is_partition(path: &Path) -> bool {
+    path.file_name()
+        .is_some_and(|name| partition::of_directory(&name.to_string_lossy()).is_some())
 }
 
 /// One level of a glob: a plain name, or a pattern.

@@ -5,14 +5,21 @@
 //! then. Files must appear whole (by a rename) and not change afterwards: a planned file that changed or is gone is an
 //! error that names it.
 //!
+//! Columns may stand in the names of directories ([`partition`]); bad records may go to files of their own ([`dead_letters`]); files
+//! may be moved away or deleted once their epoch is committed ([`clean`]).
+//!
 //! The offset is `{"logOffset":N}` as in Spark: the number of epochs with new files, from 0.
 
 mod builder;
+mod clean;
 mod config;
+mod dead_letters;
 pub(crate) mod files;
 mod format;
+mod glance;
 mod glob;
 mod listing;
+mod partition;
 mod reader;
 mod run;
 mod seen;
@@ -20,22 +27,25 @@ mod seen;
 mod tests;
 mod unread;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use weir_runtime::{
-    Admission, Backlog, Epoch, Fingerprint, Offset, Result, Source, SourceContext, SourceReader,
-    Split, WeirError,
+    Admission, Backlog, Epoch, FailPoints, Fingerprint, Offset, Result, Source, SourceContext,
+    SourceReader, Split, WeirError,
 };
 
 pub use builder::{
-    CsvSource, FileSourceBuilder, JsonSource, ParquetSource, TextRecords, TextSource,
+    AvroSource, CsvSource, FileSourceBuilder, JsonSource, ParquetSource, TextRecords, TextSource,
 };
+pub use clean::CleanSource;
 pub use config::FileSourceConfig;
-pub use format::{ParquetOptions, ReadFormat};
+pub use format::{AvroOptions, ParquetOptions, ReadFormat};
 pub use reader::FileReader;
 
+use files::FileEntry;
 use listing::Listing;
 use run::Run;
 
@@ -47,6 +57,7 @@ pub struct FileSource {
     run: Option<Run>,
     /// Files of committed epochs since the process started this source, over all generations.
     done: u64,
+    failpoints: Arc<FailPoints>,
 }
 
 impl FileSource {
@@ -63,6 +74,7 @@ impl FileSource {
             listing,
             run: None,
             done: 0,
+            failpoints: Arc::default(),
         })
     }
 
@@ -77,6 +89,26 @@ impl FileSource {
     /// `PATH_NOT_FOUND`, or that the path is a file.
     pub fn check_path(&self) -> Result<()> {
         self.listing.check()
+    }
+
+    /// How often the directory was listed.
+    #[cfg(test)]
+    pub(crate) fn listings(&self) -> u64 {
+        self.run.as_ref().map_or(0, |run| run.listings)
+    }
+
+    /// Waits for the disk on another thread; what fails is a warning.
+    async fn clean(&self, files: Vec<FileEntry>) -> Result<()> {
+        if self.config.clean_source == CleanSource::Off || files.is_empty() {
+            return Ok(());
+        }
+        self.failpoints.hit("file-source:clean")?;
+        let config = Arc::clone(&self.config);
+        let cleaned = tokio::task::spawn_blocking(move || config.clean_source.clean(&files)).await;
+        cleaned.map_err(|error| {
+            WeirError::internal("files that were read could not be cleaned").with_source(error)
+        })?;
+        self.failpoints.hit("file-source:cleaned")
     }
 
     fn run(&mut self) -> Result<&mut Run> {
@@ -103,9 +135,12 @@ impl Source for FileSource {
 
     async fn open(&mut self, context: SourceContext) -> Result<()> {
         self.listing.check()?;
-        self.run =
-            Some(Run::start(Arc::clone(&self.config), Arc::clone(&self.listing), context).await?);
-        Ok(())
+        self.failpoints = Arc::clone(&context.failpoints);
+        let (config, listing) = (Arc::clone(&self.config), Arc::clone(&self.listing));
+        let (run, last_committed) = Run::start(config, listing, context).await?;
+        self.run = Some(run);
+        // The process may have died before it cleaned them.
+        self.clean(last_committed).await
     }
 
     async fn latest(
@@ -134,13 +169,22 @@ impl Source for FileSource {
     }
 
     fn reader(&self, _subtask: usize) -> Result<Box<dyn SourceReader>> {
-        Ok(Box::new(FileReader::new(Arc::clone(&self.config))))
+        Ok(Box::new(FileReader::new(
+            Arc::clone(&self.config),
+            self.listing.depth(),
+        )))
     }
 
     async fn committed(&mut self, _epoch: Epoch, end: &Offset) -> Result<()> {
         let files = self.run()?.committed(end)?;
-        self.done += files;
-        Ok(())
+        self.done += files.len() as u64;
+        self.clean(files).await
+    }
+
+    /// `tooOldFiles`: files that the newest listing left out for their age.
+    fn metrics(&self, _end: Option<&Offset>) -> BTreeMap<String, String> {
+        let too_old = self.run.as_ref().map_or(0, |run| run.too_old);
+        BTreeMap::from([("tooOldFiles".to_owned(), too_old.to_string())])
     }
 
     fn newest(&self) -> Option<Offset> {

@@ -1,51 +1,111 @@
 //! Reads the files of an epoch, one after the other, a batch at a time.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use weir_runtime::{Polled, ReaderCounts, Result, SourceReader, Split, WeirError};
+use weir_runtime::{Fault, Polled, ReaderCounts, Result, SourceReader, Split, WeirError};
 
 use super::config::FileSourceConfig;
+use super::dead_letters::DeadLetters;
 use super::files::PlannedFile;
-use super::format::decode_error;
-use crate::file::decode::BatchReader;
+use super::format::{MALFORMED_RECORD, decode_error};
+use super::partition::{self, Layout, WithPartitions};
+use crate::file::decode::{BadRecordSink, BatchReader, DecodeSettings};
 
 /// The reading half of a file source; holds one file and at most one batch.
 pub struct FileReader {
     config: Arc<FileSourceConfig>,
+    /// How many parts of a file's path are those of the source.
+    depth: usize,
     open: Option<OpenFile>,
 }
 
 struct OpenFile {
     name: String,
-    reader: Box<dyn BatchReader>,
+    /// `None` for a file that cannot be decoded at all and is left out.
+    reader: Option<Box<dyn BatchReader>>,
+    letters: Option<Arc<DeadLetters>>,
     /// Rows decoded and not handed out yet.
     rest: Option<RecordBatch>,
+    ignore_corrupt: bool,
+    /// 1 if the file, or the rest of it, was left out because it cannot be decoded.
+    corrupt: u64,
     done: bool,
 }
 
 impl FileReader {
-    pub(super) fn new(config: Arc<FileSourceConfig>) -> Self {
-        Self { config, open: None }
+    /// `depth`: how many parts of a file's path are those of the source.
+    pub(super) fn new(config: Arc<FileSourceConfig>, depth: usize) -> Self {
+        Self {
+            config,
+            depth,
+            open: None,
+        }
+    }
+
+    fn open_reader(
+        &self,
+        path: &Path,
+        name: &str,
+        mut settings: DecodeSettings,
+    ) -> Result<Box<dyn BatchReader>> {
+        let config = &self.config;
+        let schema = Arc::clone(&settings.schema);
+        let layout = match config.recursive_file_lookup {
+            true => None,
+            false => {
+                let values = partition::of_file(path, self.depth);
+                Layout::of(&values, &settings, name)?
+            }
+        };
+        if let Some(layout) = &layout {
+            settings.schema = Arc::clone(&layout.data);
+        }
+        let reader = config.format.open(path, name, config.charset, settings)?;
+        Ok(match layout {
+            None => reader,
+            Some(layout) => Box::new(WithPartitions {
+                file: name.into(),
+                reader,
+                layout,
+                schema,
+            }),
+        })
     }
 }
 
 impl SourceReader for FileReader {
     fn open(&mut self, split: &Split) -> Result<()> {
         self.open = None;
-        let path = PlannedFile::of(split)?.checked_path()?;
-        let reader = self
-            .config
-            .format
-            .open(&path, &split.name, self.config.decode_settings())
-            .map_err(|error| error.at_position(split.name.clone()))?;
-        self.open = Some(OpenFile {
+        let planned = PlannedFile::of(split)?;
+        let path = planned.checked_path()?;
+        let mut settings = self.config.decode_settings();
+        let letters = match &self.config.bad_records_path {
+            Some(dir) => Some(Arc::new(DeadLetters::new(dir, &planned)?)),
+            None => None,
+        };
+        settings.bad_records = letters
+            .clone()
+            .map(|letters| letters as Arc<dyn BadRecordSink>);
+        let opened = self
+            .open_reader(&path, &split.name, settings)
+            .map_err(|error| error.at_position(split.name.clone()));
+        let mut file = OpenFile {
             name: split.name.clone(),
-            reader,
+            reader: None,
+            letters,
             rest: None,
+            ignore_corrupt: self.config.ignore_corrupt_files,
+            corrupt: 0,
             done: false,
-        });
+        };
+        match opened {
+            Ok(reader) => file.reader = Some(reader),
+            Err(error) => file.leave_out(error)?,
+        }
+        self.open = Some(file);
         Ok(())
     }
 
@@ -58,7 +118,7 @@ impl SourceReader for FileReader {
         match file.next(max_rows.max(1))? {
             Some(batch) => Ok(Polled::Batch(batch)),
             None => {
-                file.finish();
+                file.finish()?;
                 Ok(Polled::Done)
             }
         }
@@ -66,10 +126,7 @@ impl SourceReader for FileReader {
 
     fn counts(&self) -> ReaderCounts {
         ReaderCounts {
-            bad_records: self
-                .open
-                .as_ref()
-                .map_or(0, |file| file.reader.bad_records().count),
+            bad_records: self.open.as_ref().map_or(0, OpenFile::bad_records),
         }
     }
 }
@@ -79,16 +136,8 @@ impl OpenFile {
         if self.done {
             return Ok(None);
         }
-        let batch = match self.rest.take() {
-            Some(rest) => rest,
-            None => match self
-                .reader
-                .next_batch()
-                .map_err(|error| decode_error(error).at_position(self.name.clone()))?
-            {
-                Some(batch) => batch,
-                None => return Ok(None),
-            },
+        let Some(batch) = self.decode()? else {
+            return Ok(None);
         };
         if batch.num_rows() > max_rows {
             self.rest = Some(batch.slice(max_rows, batch.num_rows() - max_rows));
@@ -97,9 +146,53 @@ impl OpenFile {
         Ok(Some(batch))
     }
 
-    fn finish(&mut self) {
-        let bad = self.reader.bad_records();
-        if let Some(first) = bad.first.as_ref().filter(|_| !self.done) {
+    fn decode(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(rest) = self.rest.take() {
+            return Ok(Some(rest));
+        }
+        let Some(reader) = &mut self.reader else {
+            return Ok(None);
+        };
+        match reader.next_batch() {
+            Ok(batch) => Ok(batch),
+            Err(error) => {
+                let error = decode_error(error).at_position(self.name.clone());
+                self.leave_out(error).map(|()| None)
+            }
+        }
+    }
+
+    /// Goes on without the file, or the rest of it, if that is what the user wants and the file's fault.
+    fn leave_out(&mut self, error: WeirError) -> Result<()> {
+        let is_record = error.condition() == Some(MALFORMED_RECORD);
+        if !self.ignore_corrupt || error.fault() != Fault::Data || is_record {
+            return Err(error);
+        }
+        tracing::warn!(file = %self.name, %error, "file cannot be decoded, it or the rest of it is left out");
+        self.corrupt = 1;
+        Ok(())
+    }
+
+    fn bad_records(&self) -> u64 {
+        let records = self
+            .reader
+            .as_ref()
+            .map(|reader| reader.bad_records().count);
+        records.unwrap_or(0) + self.corrupt
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if self.done {
+            return Ok(());
+        }
+        self.done = true;
+        if let Some(letters) = &self.letters {
+            letters.finish()?;
+        }
+        let Some(bad) = self.reader.as_ref().map(|reader| reader.bad_records()) else {
+            return Ok(());
+        };
+        if let Some(first) = &bad.first {
             tracing::warn!(
                 file = %self.name,
                 bad_records = bad.count,
@@ -108,6 +201,6 @@ impl OpenFile {
                 "file has records that do not fit the schema"
             );
         }
-        self.done = true;
+        Ok(())
     }
 }

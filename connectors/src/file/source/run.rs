@@ -4,12 +4,15 @@ use std::collections::VecDeque;
 use std::fs;
 use std::sync::Arc;
 
-use weir_runtime::{Admission, Epoch, Fault, Offset, Result, SourceContext, Split, WeirError};
+use weir_runtime::{
+    Admission, Clock, Epoch, Fault, Offset, Result, SourceContext, Split, WeirError,
+};
 use weir_state::SourceLog;
 use weir_state::source_log::COMPACT_INTERVAL;
 
 use super::config::FileSourceConfig;
 use super::files::{FileEntry, FoundFile, log_offset, offset};
+use super::glance::Glance;
 use super::listing::Listing;
 use super::seen::{Novelty, SeenFiles};
 use super::unread::{Limit, Unread};
@@ -36,16 +39,21 @@ pub(super) struct Run {
     /// Log offset of the newest logged epoch with files.
     newest: Option<u64>,
     /// Files left out for their age by the last listing.
-    too_old: usize,
+    pub(super) too_old: usize,
+    glance: Glance,
+    clock: Arc<dyn Clock>,
+    /// How often the directory was listed.
+    pub(super) listings: u64,
 }
 
 impl Run {
-    /// Reads the log up to the newest planned epoch.
+    /// Reads the log up to the newest planned epoch; answers the files of the newest committed one as well, which may have to be
+    /// cleaned still.
     pub(super) async fn start(
         config: Arc<FileSourceConfig>,
         listing: Arc<Listing>,
         context: SourceContext,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Vec<FileEntry>)> {
         let mut log: SourceLog<FileEntry> = SourceLog::open(
             context.checkpoint,
             &context.index.to_string(),
@@ -57,8 +65,13 @@ impl Run {
             .as_ref()
             .map(|end| log_offset(&context.uid, end))
             .transpose()?;
-        let mut seen = SeenFiles::new(config.file_name_only, config.age_limit_ms());
+        let mut seen = SeenFiles::new(
+            config.file_name_only,
+            config.allow_overwrites,
+            config.age_limit_ms(),
+        );
         let mut planned = VecDeque::new();
+        let mut last_committed = Vec::new();
         let mut newest = None;
         for logged in log.load(context.planned_epoch).await? {
             let entry = logged.entry;
@@ -66,10 +79,12 @@ impl Run {
             newest = newest.max(Some(entry.log_offset));
             if Some(entry.log_offset) > committed {
                 planned.push_back(entry);
+            } else if Some(entry.log_offset) == committed {
+                last_committed.push(entry);
             }
         }
         seen.purge();
-        Ok(Self {
+        let run = Self {
             config,
             listing,
             uid: context.uid,
@@ -81,7 +96,11 @@ impl Run {
             fixed: false,
             newest,
             too_old: 0,
-        })
+            glance: Glance::default(),
+            clock: context.clock,
+            listings: 0,
+        };
+        Ok((run, last_committed))
     }
 
     /// Chooses the files of the next epoch.
@@ -103,7 +122,10 @@ impl Run {
                 .unread
                 .is_enough(limit, self.config.discard_cached_input_ratio);
         if !kept {
-            self.unread = self.look()?;
+            self.unread = match self.glance.is_quiet() {
+                true => Unread::default(),
+                false => self.look()?,
+            };
         }
         let files = self.take(limit, kept);
         if !self.fixed {
@@ -136,9 +158,11 @@ impl Run {
     }
 
     fn look(&mut self) -> Result<Unread> {
+        self.listings += 1;
         self.seen.begin_listing();
         let seen = &self.seen;
-        let mut found = self.listing.list(&mut |path| seen.wants(path))?;
+        let listed = self.listing.list(&mut |path| seen.wants(path))?;
+        let mut found = listed.files;
         let mut too_old = 0;
         found.retain(|file| match self.seen.classify(file) {
             Novelty::New => true,
@@ -161,6 +185,13 @@ impl Run {
             );
         }
         self.too_old = too_old;
+        // A file that grows in its place changes no directory.
+        match found.is_empty() && too_old == 0 && !listed.waits && !self.config.allow_overwrites {
+            true => self
+                .glance
+                .found_nothing(listed.stamps, self.clock.now_ms()),
+            false => self.glance.forget(),
+        }
         if self.config.file_name_only {
             self.drop_same_names(&mut found);
         }
@@ -257,16 +288,12 @@ impl Run {
         Ok(splits)
     }
 
-    /// Forgets the plan of committed epochs; answers how many files they had.
-    pub(super) fn committed(&mut self, end: &Offset) -> Result<u64> {
+    /// Forgets the plan of committed epochs; answers their files.
+    pub(super) fn committed(&mut self, end: &Offset) -> Result<Vec<FileEntry>> {
         let to = log_offset(&self.uid, end)?;
-        let mut files = 0;
-        while self
-            .planned
-            .pop_front_if(|entry| entry.log_offset <= to)
-            .is_some()
-        {
-            files += 1;
+        let mut files = Vec::new();
+        while let Some(entry) = self.planned.pop_front_if(|entry| entry.log_offset <= to) {
+            files.push(entry);
         }
         Ok(files)
     }

@@ -43,6 +43,8 @@ pub(crate) enum Novelty {
 pub(crate) struct SeenFiles {
     files: HashMap<u128, Version>,
     by_name: bool,
+    /// A file that changed is a new one.
+    by_version: bool,
     max_age_ms: Option<i64>,
     newest_ms: Option<i64>,
     /// Files older than this are too old.
@@ -51,11 +53,13 @@ pub(crate) struct SeenFiles {
 }
 
 impl SeenFiles {
-    /// `by_name`: two files of one name are one; `max_age_ms`: age limit, `None` for none.
-    pub(crate) fn new(by_name: bool, max_age_ms: Option<i64>) -> Self {
+    /// `by_name`: two files of one name are one; `by_version`: a file that changed is a new one; `max_age_ms`: age limit, `None`
+    /// for none.
+    pub(crate) fn new(by_name: bool, by_version: bool, max_age_ms: Option<i64>) -> Self {
         Self {
             files: HashMap::new(),
             by_name,
+            by_version,
             max_age_ms,
             newest_ms: None,
             purged_ms: None,
@@ -104,7 +108,7 @@ impl SeenFiles {
     pub(crate) fn wants(&self, path: &Path) -> bool {
         let key = self.key(path);
         !self.files.contains_key(&key)
-            || (!self.by_name
+            || ((!self.by_name || self.by_version)
                 && (self.files.len() <= RECHECK_ALL || key % RECHECK_PARTS == self.round))
     }
 
@@ -117,7 +121,9 @@ impl SeenFiles {
             size: file.size,
         };
         match self.files.get_mut(&key) {
-            Some(version) if self.by_name || *version == now => Novelty::Seen,
+            Some(version) if *version == now => Novelty::Seen,
+            Some(_) if self.by_version && keeps => Novelty::New,
+            Some(_) if self.by_name => Novelty::Seen,
             Some(version) => {
                 let before = std::mem::replace(version, now);
                 Novelty::Changed {
@@ -147,7 +153,7 @@ mod tests {
 
     #[test]
     fn seen_age_limit_counts_from_the_newest_file_and_not_on_the_first_listing() {
-        let mut seen = SeenFiles::new(false, Some(100));
+        let mut seen = SeenFiles::new(false, false, Some(100));
         assert_eq!(
             seen.classify(&file("/d/old", 1, 1)),
             Novelty::New,
@@ -164,7 +170,7 @@ mod tests {
 
     #[test]
     fn seen_file_that_changed_is_told_once_and_never_new() {
-        let mut seen = SeenFiles::new(false, None);
+        let mut seen = SeenFiles::new(false, false, None);
         seen.add(Path::new("/d/a"), 10, 5);
         assert!(seen.wants(Path::new("/d/a")));
         assert_eq!(
@@ -178,8 +184,19 @@ mod tests {
     }
 
     #[test]
+    fn seen_by_version_takes_a_changed_file_until_it_is_taken_up() {
+        let mut seen = SeenFiles::new(false, true, None);
+        seen.add(Path::new("/d/a"), 10, 5);
+        for _ in 0..2 {
+            assert_eq!(seen.classify(&file("/d/a", 20, 6)), Novelty::New);
+        }
+        seen.add(Path::new("/d/a"), 20, 6);
+        assert_eq!(seen.classify(&file("/d/a", 20, 6)), Novelty::Seen);
+    }
+
+    #[test]
     fn seen_by_name_ignores_directories() {
-        let mut seen = SeenFiles::new(true, None);
+        let mut seen = SeenFiles::new(true, false, None);
         seen.add(Path::new("/d/x/a"), 10, 5);
         assert_eq!(seen.classify(&file("/d/y/a", 20, 6)), Novelty::Seen);
         assert!(!seen.wants(Path::new("/d/y/a")) && seen.wants(Path::new("/d/y/b")));
@@ -187,7 +204,7 @@ mod tests {
 
     #[test]
     fn seen_many_files_are_looked_at_again_in_turns() {
-        let mut seen = SeenFiles::new(false, None);
+        let mut seen = SeenFiles::new(false, false, None);
         let paths: Vec<PathBuf> = (0..RECHECK_ALL + 1_000)
             .map(|i| PathBuf::from(format!("/d/{i}")))
             .collect();

@@ -356,18 +356,27 @@ fn from_options_reads_every_option_and_refuses_bad_ones() {
         ("maxFileAge", "soon"),
         ("mode", "lenient"),
         ("latestFirst", "yes"),
-        ("cleanSource", "delete"),
+        ("cleanSource", "shred"),
+        ("cleanSource", "archive"),
+        ("badRecordsPath", "/bad"),
+        ("encoding", "utf-7"),
+        ("timestampFormat", "YYYY"),
         ("modifiedBefore", "2024-01-01"),
         ("header", "true"),
         ("discardCachedInputRatio", "7"),
         ("path", "/other"),
     ] {
-        let error = FileSourceConfig::from_options("json", "/in", Some(schema()), &map(&[bad]))
-            .unwrap_err();
+        let given = match bad.0 {
+            "badRecordsPath" => map(&[bad, ("mode", "PERMISSIVE")]),
+            _ => map(&[bad]),
+        };
+        let error =
+            FileSourceConfig::from_options("json", "/in", Some(schema()), &given).unwrap_err();
         assert_eq!(error.fault(), Fault::Config, "{bad:?}");
         assert!(
             error.message().contains(bad.0) && error.message().contains(bad.1)
                 || bad.0 == "header"
+                || bad.0 == "badRecordsPath"
                 || bad.0 == "modifiedBefore",
             "{error}"
         );

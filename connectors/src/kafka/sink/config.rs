@@ -7,19 +7,11 @@ use std::time::Duration;
 use weir_runtime::{Delivery, Result, WeirError};
 
 use super::columns::is_topic_name;
+use super::options::SINK_OPTIONS;
 use crate::kafka::client::{ClientSettings, Role};
 use crate::options::Options;
 
 const OWNER: &str = "sink 'kafka'";
-/// The options besides `kafka.*`.
-const KNOWN: &[&str] = &[
-    "topic",
-    "includeHeaders",
-    "deliveryGuarantee",
-    "transactionalIdPrefix",
-    "lostMarker",
-    "oversizedMessages",
-];
 
 /// What a transaction may take unless told otherwise: the longest that brokers allow unless they are told otherwise
 /// (`transaction.max.timeout.ms`).
@@ -101,7 +93,7 @@ impl KafkaSinkConfig {
     /// If an option is unknown or its value not allowed.
     pub fn from_options(options: &BTreeMap<String, String>) -> Result<Self> {
         let (client, others) = ClientSettings::from_options(Role::Sink, options)?;
-        let options = Options::new(OWNER, KNOWN, &others)?;
+        let options = Options::new(OWNER, SINK_OPTIONS, &others)?;
         let mut config = Self::new(client);
         config.topic = options.text("topic").map(|topic| topic.trim().to_owned());
         if let Some(include) = options.parse_with("includeHeaders", "true, false", boolean)? {

@@ -43,6 +43,7 @@ mod errors;
 mod group;
 mod limits;
 mod marker;
+mod options;
 mod producer;
 mod size;
 #[cfg(test)]
@@ -61,6 +62,7 @@ use weir_runtime::{
 pub use builder::KafkaSinkBuilder;
 pub use committer::KafkaSinkCommitter;
 pub use config::{DeliveryGuarantee, KafkaSinkConfig, LostMarker, OversizedMessages};
+pub use options::SINK_OPTIONS;
 pub use writer::KafkaSinkWriter;
 
 use columns::Layout;

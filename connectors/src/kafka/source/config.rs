@@ -9,9 +9,9 @@ use serde_json::Value;
 use weir_runtime::{Result, WeirError};
 
 use super::offsets::{Offsets, TopicPartition};
-use crate::file::options::duration;
+use super::options::SOURCE_OPTIONS;
 use crate::kafka::client::{ClientSettings, Role};
-use crate::options::Options;
+use crate::options::{Options, duration};
 
 /// Who complains.
 pub(super) const OWNER: &str = "source 'kafka'";
@@ -22,30 +22,6 @@ pub(crate) const LATEST: i64 = -1;
 /// Stands for the beginning of a partition in offset JSON.
 pub(crate) const EARLIEST: i64 = -2;
 
-/// Every option but `kafka.*`. The second group is read by batches only.
-const KNOWN: &[&str] = &[
-    "subscribe",
-    "subscribePattern",
-    "assign",
-    "startingOffsets",
-    "startingTimestamp",
-    "startingOffsetsByTimestamp",
-    "startingOffsetsByTimestampStrategy",
-    "failOnDataLoss",
-    "kafkaConsumer.pollTimeoutMs",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-    "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger",
-    "maxTriggerDelay",
-    "minPartitions",
-    "maxRecordsPerPartition",
-    "groupIdPrefix",
-    "includeHeaders",
-    "endingOffsets",
-    "endingTimestamp",
-    "endingOffsetsByTimestamp",
-];
 const BATCH_ONLY: [&str; 3] = [
     "endingOffsets",
     "endingTimestamp",
@@ -185,7 +161,7 @@ impl KafkaSourceConfig {
     /// `assign`, or client properties that are refused.
     pub fn stream(options: &BTreeMap<String, String>) -> Result<Self> {
         let (client, options) = ClientSettings::from_options(Role::Source, options)?;
-        let given = Options::new(OWNER, KNOWN, &options)?;
+        let given = Options::new(OWNER, SOURCE_OPTIONS, &options)?;
         if let Some(name) = BATCH_ONLY.iter().find(|name| given.text(name).is_some()) {
             return Err(WeirError::config(format!(
                 "option '{name}' of {OWNER} is not valid for streams, which have no end: leave it out or read the topic as a batch"
@@ -202,7 +178,7 @@ impl KafkaSourceConfig {
     /// As [`KafkaSourceConfig::stream`], but with the options about ends.
     pub fn batch(options: &BTreeMap<String, String>) -> Result<Self> {
         let (client, options) = ClientSettings::from_options(Role::Source, options)?;
-        let given = Options::new(OWNER, KNOWN, &options)?;
+        let given = Options::new(OWNER, SOURCE_OPTIONS, &options)?;
         if let Some(name) = STREAM_ONLY.iter().find(|name| given.text(name).is_some()) {
             tracing::warn!("option '{name}' of {OWNER} has no meaning for a batch read");
         }

@@ -20,6 +20,7 @@ mod limits;
 mod log;
 mod loss;
 mod offsets;
+mod options;
 mod outlook;
 mod reader;
 mod rows;
@@ -45,6 +46,7 @@ use xxhash_rust::xxh64::xxh64;
 pub use builder::KafkaSourceBuilder;
 pub use config::{DEFAULT_MAX_OFFSETS, KafkaSourceConfig, Subscription, TopicPattern};
 pub use offsets::TopicPartition;
+pub use options::SOURCE_OPTIONS;
 
 use cluster::Cluster;
 use fetcher::Fetcher;

@@ -13,9 +13,10 @@ use arrow::error::ArrowError;
 
 use super::options::CsvOptions;
 use crate::file::decode::parse::{
-    Zone, parse_bool, parse_date, parse_decimal, parse_f32, parse_f64, parse_i8, parse_i16,
-    parse_i32, parse_i64, parse_timestamp, parse_timestamp_ntz,
+    Zone, parse_bool, parse_decimal, parse_f32, parse_f64, parse_i8, parse_i16, parse_i32,
+    parse_i64,
 };
+use crate::file::decode::{DecodeSettings, TimePatterns};
 
 /// The types CSV can give, for messages.
 pub(super) const ALLOWED: &str = "BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL, DATE, TIMESTAMP, TIMESTAMP_NTZ, STRING, BINARY";
@@ -52,10 +53,11 @@ pub(super) struct Meaning {
     negative_inf: Vec<u8>,
     max_chars: Option<usize>,
     zone: Zone,
+    patterns: TimePatterns,
 }
 
 impl Meaning {
-    pub(super) fn new(options: &CsvOptions, zone: Zone) -> Self {
+    pub(super) fn new(options: &CsvOptions, settings: &DecodeSettings) -> Self {
         let bytes = |text: &str| text.as_bytes().to_vec();
         Self {
             null: bytes(&options.null_value),
@@ -64,7 +66,8 @@ impl Meaning {
             positive_inf: bytes(&options.positive_inf),
             negative_inf: bytes(&options.negative_inf),
             max_chars: options.max_chars_per_column,
-            zone,
+            zone: settings.time_zone,
+            patterns: settings.patterns.clone(),
         }
     }
 
@@ -87,6 +90,21 @@ impl Meaning {
             text.len() > limit && text.iter().filter(|byte| **byte & 0xC0 != 0x80).count() > limit
         })
     }
+}
+
+/// The value of one text in a column of this type, in the default spellings; `None` if it is none.
+pub(crate) fn value_of(
+    field: &FieldRef,
+    text: &str,
+    settings: &DecodeSettings,
+) -> Option<ArrayRef> {
+    let mut column = Column::new(field)?;
+    let meaning = Meaning {
+        patterns: TimePatterns::default(),
+        ..Meaning::new(&CsvOptions::default(), settings)
+    };
+    let fits = column.append_value(text.as_bytes(), &meaning);
+    fits.then(|| column.finish().ok()).flatten()
 }
 
 impl Column {
@@ -177,9 +195,11 @@ impl Column {
             Values::Decimal(builder, precision, scale) => {
                 push!(builder, parse_decimal(text, *precision, *scale))
             }
-            Values::Date(builder) => push!(builder, parse_date(text)),
-            Values::Instant(builder) => push!(builder, parse_timestamp(text, meaning.zone)),
-            Values::Local(builder) => push!(builder, parse_timestamp_ntz(text, false)),
+            Values::Date(builder) => push!(builder, meaning.patterns.date(text)),
+            Values::Instant(builder) => {
+                push!(builder, meaning.patterns.timestamp(text, meaning.zone))
+            }
+            Values::Local(builder) => push!(builder, meaning.patterns.local(text)),
             Values::Text(builder) => push!(builder, std::str::from_utf8(text).ok()),
             Values::Binary(builder) => {
                 builder.append_value(text);

@@ -23,6 +23,7 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 
+pub(crate) use self::column::value_of;
 pub use self::options::CsvOptions;
 
 use self::column::{ALLOWED, Column, Meaning};
@@ -49,7 +50,6 @@ struct Rows {
     columns: Vec<Column>,
     corrupt: Option<usize>,
     meaning: Meaning,
-    mode: ParseMode,
     /// For each row of the batch whether it stays; only in DROPMALFORMED mode.
     keep: Vec<bool>,
     count: usize,
@@ -88,8 +88,7 @@ impl CsvReader {
             rows: Rows {
                 columns,
                 corrupt,
-                meaning: Meaning::new(&options, settings.time_zone),
-                mode: settings.mode,
+                meaning: Meaning::new(&options, &settings),
                 keep: Vec::new(),
                 count: 0,
                 bad: BadRecords::default(),
@@ -164,7 +163,7 @@ impl BatchReader for CsvReader {
                     break;
                 };
                 bytes += record.raw.len();
-                self.rows.push(&record, layout, &file)?;
+                self.rows.push(&record, layout, &self.settings, &file)?;
             }
             if self.rows.count == 0 {
                 return Ok(None);
@@ -200,20 +199,16 @@ impl Rows {
         &mut self,
         record: &Record<'_>,
         layout: &Layout,
+        settings: &DecodeSettings,
         file: &Arc<str>,
     ) -> Result<(), DecodeError> {
         let fault = self.push_fields(record, layout);
         if let Some(fault) = &fault {
+            let mut bad = std::mem::take(&mut self.bad);
             let describe = || self.describe(fault, record, layout);
-            if self.mode == ParseMode::FailFast {
-                return Err(DecodeError::BadRecord {
-                    file: Arc::clone(file),
-                    line: record.line,
-                    reason: describe(),
-                });
-            }
-            let reason = self.bad.first.is_none().then(describe);
-            self.bad.note(record.line, || reason.unwrap_or_default());
+            let noted = bad.note(settings, file, record.line, record.raw, describe);
+            self.bad = bad;
+            noted?;
         }
         if let Some(corrupt) = self.corrupt {
             match fault {
@@ -221,7 +216,7 @@ impl Rows {
                 None => self.columns[corrupt].append_null(),
             }
         }
-        if self.mode == ParseMode::DropMalformed {
+        if settings.mode == ParseMode::DropMalformed {
             self.keep.push(fault.is_none());
         }
         self.count += 1;

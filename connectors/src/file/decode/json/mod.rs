@@ -29,7 +29,7 @@ pub use record::{RecordDecoder, Verdict};
 pub use value::ValueDecoder;
 
 use super::{
-    BadRecords, BatchReader, DecodeError, DecodeSettings, ParseMode,
+    BadRecords, BatchReader, DecodeError, DecodeSettings,
     lines::{Line, Lines},
 };
 
@@ -76,6 +76,7 @@ impl JsonReader {
     /// Decodes until a batch is full or the file ends.
     fn fill(&mut self) -> Result<(), DecodeError> {
         let mut bytes = 0;
+        let file = Arc::clone(self.lines.file());
         let Self {
             lines,
             decoder,
@@ -98,15 +99,7 @@ impl JsonReader {
             };
             bytes += text.len();
             if decoder.append(text) == Verdict::Bad {
-                bad.note(number, || decoder.reason(text));
-                if settings.mode == ParseMode::FailFast {
-                    let reason = decoder.reason(text);
-                    return Err(DecodeError::BadRecord {
-                        file: Arc::clone(lines.file()),
-                        line: number,
-                        reason,
-                    });
-                }
+                bad.note(settings, &file, number, text, || decoder.reason(text))?;
             }
         }
         Ok(())

@@ -3,13 +3,13 @@
 //! A whole-number column takes only whole numbers, a boolean only `true` and `false`, text takes anything; a token that
 //! does not fit is passed over and reported as bad, and its neighbours are kept.
 
+use std::sync::Arc;
+
 use arrow::datatypes::{ArrowPrimitiveType, DataType, Decimal128Type, Field};
 
 use super::{
-    super::parse::{
-        Zone, decode_base64, parse_date, parse_decimal, parse_f32, parse_f64, parse_i32,
-        parse_timestamp, parse_timestamp_ntz,
-    },
+    super::TimePatterns,
+    super::parse::{Zone, decode_base64, parse_decimal, parse_f32, parse_f64, parse_i32},
     column::{BytesColumn, Column, ListColumn, MapColumn, NumberColumn},
     cursor::{Cursor, Syntax, Text},
     number::{Number, special_text, starts_number},
@@ -45,6 +45,7 @@ pub(super) struct Misfit {
 pub(super) struct Context {
     pub(super) scratch: Scratch,
     pub(super) zone: Zone,
+    pub(super) patterns: Arc<TimePatterns>,
     pub(super) misfit: Option<Misfit>,
 }
 
@@ -84,8 +85,8 @@ impl Column {
                     b'0'..=b'9' | b'-' => whole(cursor, context, byte, column, |seconds| {
                         seconds.checked_mul(1_000_000)
                     }),
-                    _ => quoted(cursor, context, byte, column, |text| {
-                        parse_timestamp(text, zone)
+                    _ => quoted(cursor, context, byte, column, |patterns, text| {
+                        patterns.timestamp(text, zone)
                     }),
                 }
             }
@@ -127,9 +128,9 @@ impl Column {
                 })
             }
             Self::Date(column) => quoted(cursor, context, byte, column, date),
-            Self::TimestampNtz(column) => quoted(cursor, context, byte, column, |text| {
-                parse_timestamp_ntz(text, false)
-            }),
+            Self::TimestampNtz(column) => {
+                quoted(cursor, context, byte, column, TimePatterns::local)
+            }
             Self::Binary(column) => binary(cursor, context, byte, column),
             Self::Object(column) if byte == b'{' => object(column, cursor, context),
             Self::List(column) if byte == b'[' => list(column, cursor, context),
@@ -214,7 +215,7 @@ fn decimal(
         };
         return Ok(append(column, value));
     }
-    quoted(cursor, context, byte, column, |text| {
+    quoted(cursor, context, byte, column, |_, text| {
         if !text.contains(&b',') {
             return parse(text);
         }
@@ -230,20 +231,24 @@ fn quoted<T: ArrowPrimitiveType>(
     context: &mut Context,
     byte: u8,
     column: &mut NumberColumn<T>,
-    parse: impl FnOnce(&[u8]) -> Option<T::Native>,
+    parse: impl FnOnce(&TimePatterns, &[u8]) -> Option<T::Native>,
 ) -> Outcome {
     if !cursor.is_quote(byte) {
         return bad(cursor, context);
     }
     let text = cursor.string(byte, &mut context.scratch.text)?;
-    Ok(append(column, parse(text.bytes(&context.scratch.text))))
+    let text = text.bytes(&context.scratch.text);
+    Ok(append(column, parse(&context.patterns, text)))
 }
 
-/// A date in one of the spellings of dates, or (as Spark still reads) a number of days since 1970-01-01 as text, from the
-/// beginning of the Gregorian calendar on.
-fn date(text: &[u8]) -> Option<i32> {
+/// A date in one of the spellings of dates, or (as Spark still reads where there is no pattern) a number of days since 1970-01-01
+/// as text, from the beginning of the Gregorian calendar on.
+fn date(patterns: &TimePatterns, text: &[u8]) -> Option<i32> {
     const GREGORIAN_START: i32 = -141_427;
-    parse_date(text).or_else(|| parse_i32(text).filter(|days| *days >= GREGORIAN_START))
+    let days = || parse_i32(text).filter(|days| *days >= GREGORIAN_START);
+    patterns
+        .date(text)
+        .or_else(|| patterns.date.is_none().then(days).flatten())
 }
 
 #[inline]

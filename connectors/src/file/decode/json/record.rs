@@ -146,6 +146,7 @@ impl RecordDecoder {
         let root = build::object("", fields, corrupt)?;
         let context = Context {
             zone: settings.time_zone,
+            patterns: Arc::new(settings.patterns.clone()),
             ..Context::default()
         };
         Ok(Self {

@@ -1,5 +1,7 @@
 //! One text -> one value of any nested type: the engine of `from_json`.
 
+use std::sync::Arc;
+
 use arrow::{array::ArrayRef, datatypes::DataType, error::ArrowError};
 
 use super::{
@@ -62,6 +64,7 @@ impl ValueDecoder {
                 options,
                 context: Context {
                     zone: settings.time_zone,
+                    patterns: Arc::new(settings.patterns.clone()),
                     ..Context::default()
                 },
                 fault: None,

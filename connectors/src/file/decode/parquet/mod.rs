@@ -1,10 +1,8 @@
 //! The Parquet format.
 //!
 //! Columns are found by name, those of structs too; what the file lacks is NULL, what the schema lacks is not read. Types
-//! may differ where no value can change ([`adapt`] has the list), anything else is an error before the first row. A file
+//! may differ where no value can change ([`super::adapt`] has the list), anything else is an error before the first row. A file
 //! that is empty, cut off or damaged is an error as well, never a file without rows.
-
-mod adapt;
 
 #[cfg(test)]
 mod tests;
@@ -12,8 +10,8 @@ mod tests;
 use std::fs::File;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit};
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -25,7 +23,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::ChunkReader;
 
-use self::adapt::{Adapt, Problem, find};
+use super::adapt::Columns;
 use super::{BadRecords, BatchReader, DecodeError, DecodeSettings};
 
 /// Reads one Parquet file, row group after row group; holds one batch and the pages it comes from.
@@ -33,11 +31,8 @@ use super::{BadRecords, BatchReader, DecodeError, DecodeSettings};
 /// Of the settings `schema`, `batch_rows` and `batch_bytes` count; a Parquet file has no bad records.
 pub struct ParquetReader {
     file: Arc<str>,
-    schema: SchemaRef,
     reader: ParquetRecordBatchReader,
-    /// For each column of the schema: its place among the columns read and the way to its type; None for one the file
-    /// lacks.
-    columns: Vec<Option<(usize, Adapt)>>,
+    columns: Columns,
     bad: BadRecords,
 }
 
@@ -77,60 +72,21 @@ impl ParquetReader {
             source,
         };
         let metadata = load(&input).map_err(damaged)?;
-        let found = metadata.schema();
-        let mut roots = Vec::new();
-        let mut columns = Vec::with_capacity(settings.schema.fields().len());
-        for field in settings.schema.fields() {
-            let column = column(found.fields(), field)
-                .map_err(|problem| problem.into_error(&file, field.name()))?;
-            if let Some((place, _)) = &column {
-                roots.push(*place);
-            }
-            columns.push(column);
-        }
-        roots.sort_unstable();
-        roots.dedup();
+        let mut columns = Columns::plan(metadata.schema(), &settings.schema, &file)?;
+        let roots = columns.keep_used();
         let mask = ProjectionMask::roots(metadata.parquet_schema(), roots.iter().copied());
         let rows = batch_rows(metadata.metadata(), &mask, settings);
-        // The columns read are those of the file that are wanted, in the order of the file.
-        for (place, _) in columns.iter_mut().flatten() {
-            *place = roots.partition_point(|root| root < place);
-        }
         let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(input, metadata)
             .with_projection(mask)
             .with_batch_size(rows)
             .build()
             .map_err(damaged)?;
         Ok(Self {
-            schema: Arc::clone(&settings.schema),
             reader,
             columns,
             bad: BadRecords::default(),
             file,
         })
-    }
-
-    fn adapt(&self, batch: &RecordBatch) -> Result<RecordBatch, DecodeError> {
-        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.columns.len());
-        for (field, column) in self.schema.fields().iter().zip(&self.columns) {
-            columns.push(match column {
-                None => new_null_array(field.data_type(), batch.num_rows()),
-                Some((place, adapt)) => adapt
-                    .apply(batch.column(*place), field.data_type())
-                    .map_err(|source| DecodeError::ColumnValue {
-                        file: Arc::clone(&self.file),
-                        column: field.name().clone(),
-                        source,
-                    })?,
-            });
-        }
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(
-            |source| DecodeError::Batch {
-                file: Arc::clone(&self.file),
-                source,
-            },
-        )
     }
 }
 
@@ -140,7 +96,7 @@ impl BatchReader for ParquetReader {
             match self.reader.next() {
                 None => return Ok(None),
                 Some(Ok(batch)) if batch.num_rows() == 0 => {}
-                Some(Ok(batch)) => return self.adapt(&batch).map(Some),
+                Some(Ok(batch)) => return self.columns.adapt(&batch, &self.file).map(Some),
                 Some(Err(error)) => {
                     return Err(DecodeError::Parquet {
                         file: Arc::clone(&self.file),
@@ -154,18 +110,6 @@ impl BatchReader for ParquetReader {
     fn bad_records(&self) -> &BadRecords {
         &self.bad
     }
-}
-
-/// Where a column of the schema comes from.
-fn column(
-    found: &arrow::datatypes::Fields,
-    wanted: &FieldRef,
-) -> Result<Option<(usize, Adapt)>, Problem> {
-    let Some(place) = find(found, wanted.name())? else {
-        return Ok(None);
-    };
-    let adapt = Adapt::plan(found[place].data_type(), wanted.data_type())?;
-    Ok(Some((place, adapt)))
 }
 
 /// Reads the footer. Columns of the old INT96 timestamps are read as microseconds, because nanoseconds, the default, do not

@@ -1,6 +1,8 @@
 //! Which files belong to the stream.
 
-use weir_runtime::{Fault, Source};
+use std::sync::Arc;
+
+use weir_runtime::{Fault, ManualClock};
 
 use super::super::JsonSource;
 use super::support::*;
@@ -51,18 +53,57 @@ async fn recursive_lookup_reads_directories_inside() {
 }
 
 #[tokio::test]
-async fn partition_directory_is_an_error_and_not_skipped() {
+async fn partition_directories_are_read_and_others_are_not() {
     let dirs = Dirs::new();
     dirs.put("_k=1/a.json", &[1], 0);
+    dirs.put("k=2/j=%2F/b.json", &[2], 1);
+    dirs.put("plain/c.json", &[3], 2);
+    dirs.put("plain/k=3/d.json", &[4], 3);
     let mut driver = Driver::start(&dirs, dirs.source(|source| source)).await;
-    let error = driver
-        .source
-        .latest(None, weir_runtime::Admission::Limited)
-        .await
-        .unwrap_err();
+    assert_eq!(driver.trigger().await, Some(vec![1, 2]));
+    let config = JsonSource::new(dirs.input.path().to_str().unwrap())
+        .schema(schema())
+        .into_config()
+        .unwrap();
+    let columns = config.add_partition_columns().unwrap().schema;
+    let names: Vec<&str> = columns.fields().iter().map(|f| f.name().as_str()).collect();
+    assert_eq!(names, ["id", "_k", "k", "j"]);
+}
+
+#[tokio::test]
+async fn quiet_directories_are_only_glanced_at_until_something_changes() {
+    let dirs = Dirs::new();
+    dirs.put("k=1/a.json", &[1], 0);
+    let clock = Arc::new(ManualClock::new(0));
+    let mut driver = Driver::start_at(&dirs, dirs.source(|source| source), clock.clone()).await;
+    assert_eq!(driver.trigger().await, Some(vec![1]));
+    // By a clock that says 1970 every directory has just changed.
+    for _ in 0..3 {
+        assert_eq!(driver.trigger().await, None);
+    }
+    assert_eq!(driver.source.listings(), 4);
+    clock.set_now_ms(i64::MAX / 2);
+    for _ in 0..10 {
+        assert_eq!(driver.trigger().await, None);
+    }
+    assert_eq!(
+        driver.source.listings(),
+        5,
+        "one more, and its answer holds"
+    );
+    dirs.put("k=1/b.json", &[2], 1);
+    assert_eq!(driver.trigger().await, Some(vec![2]));
+    assert_eq!(driver.trigger().await, None);
+    dirs.put("k=2/c.json", &[3], 1);
+    assert_eq!(driver.trigger().await, Some(vec![3]));
+    let before = driver.source.listings();
+    for _ in 0..40 {
+        assert_eq!(driver.trigger().await, None);
+    }
+    let looked = driver.source.listings() - before;
     assert!(
-        error.message().contains("_k=1") && error.message().contains("recursiveFileLookup"),
-        "{error}"
+        (2..=4).contains(&looked),
+        "now and then the directory is listed all the same: {looked}"
     );
 }
 

@@ -85,10 +85,15 @@ pub(super) struct Driver {
     committed: Option<(Epoch, Offset)>,
     planned: Option<Epoch>,
     position: Option<Offset>,
+    clock: Arc<ManualClock>,
 }
 
 impl Driver {
     pub(super) async fn start(dirs: &Dirs, source: FileSource) -> Self {
+        Self::start_at(dirs, source, Arc::new(ManualClock::new(0))).await
+    }
+
+    pub(super) async fn start_at(dirs: &Dirs, source: FileSource, clock: Arc<ManualClock>) -> Self {
         let checkpoint = dirs.checkpoint.path().to_owned();
         let driver = Self {
             source,
@@ -96,6 +101,7 @@ impl Driver {
             committed: None,
             planned: None,
             position: None,
+            clock,
         };
         driver.open().await.unwrap()
     }
@@ -120,7 +126,7 @@ impl Driver {
             committed: self.committed.as_ref().map(|(_, end)| end.clone()),
             committed_epoch: self.committed.as_ref().map(|(epoch, _)| *epoch),
             planned_epoch: self.planned,
-            clock: Arc::new(ManualClock::new(0)),
+            clock: Arc::clone(&self.clock) as Arc<dyn weir_runtime::Clock>,
             failpoints: Arc::new(FailPoints::default()),
             wake: WakeHandle::new(|| {}),
         };

@@ -13,18 +13,101 @@ use std::sync::Arc;
 use arrow::array::cast::AsArray;
 use arrow::array::types::{TimestampMicrosecondType, TimestampNanosecondType};
 use arrow::array::{
-    Array, ArrayRef, ListArray, MapArray, PrimitiveArray, StructArray, new_null_array,
+    Array, ArrayRef, ListArray, MapArray, PrimitiveArray, RecordBatch, RecordBatchOptions,
+    StructArray, new_null_array,
 };
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::util::display::FormatOptions;
 
-use crate::file::decode::DecodeError;
+use super::DecodeError;
+
+/// The columns of one file on their way to a schema.
+pub(super) struct Columns {
+    schema: SchemaRef,
+    /// For each column of the schema: its place among those read and the way to its type; None for one the file lacks.
+    places: Vec<Option<(usize, Adapt)>>,
+}
+
+impl Columns {
+    /// The way from the columns `found` in a file to those of `schema`, by name.
+    ///
+    /// # Errors
+    /// Names file and column: no way from one type to the other, or a name that fits several columns.
+    pub(super) fn plan(
+        found: &Schema,
+        schema: &SchemaRef,
+        file: &Arc<str>,
+    ) -> Result<Self, DecodeError> {
+        let place = |field: &FieldRef| {
+            let Some(place) = find(found.fields(), field.name())? else {
+                return Ok(None);
+            };
+            let adapt = Adapt::plan(found.field(place).data_type(), field.data_type())?;
+            Ok(Some((place, adapt)))
+        };
+        let mut places = Vec::with_capacity(schema.fields().len());
+        for field in schema.fields() {
+            places.push(place(field).map_err(|p: Problem| p.into_error(file, field.name()))?);
+        }
+        Ok(Self {
+            schema: Arc::clone(schema),
+            places,
+        })
+    }
+
+    /// Says that of the file's columns only those that are wanted will come, in the order of the file; answers their places.
+    pub(super) fn keep_used(&mut self) -> Vec<usize> {
+        let mut used: Vec<usize> = self
+            .places
+            .iter()
+            .flatten()
+            .map(|(place, _)| *place)
+            .collect();
+        used.sort_unstable();
+        used.dedup();
+        for (place, _) in self.places.iter_mut().flatten() {
+            *place = used.partition_point(|root| root < place);
+        }
+        used
+    }
+
+    /// The rows with the columns of the schema.
+    ///
+    /// # Errors
+    /// A value that does not fit, with file and column.
+    pub(super) fn adapt(
+        &self,
+        batch: &RecordBatch,
+        file: &Arc<str>,
+    ) -> Result<RecordBatch, DecodeError> {
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.places.len());
+        for (field, place) in self.schema.fields().iter().zip(&self.places) {
+            columns.push(match place {
+                None => new_null_array(field.data_type(), batch.num_rows()),
+                Some((place, adapt)) => adapt
+                    .apply(batch.column(*place), field.data_type())
+                    .map_err(|source| DecodeError::ColumnValue {
+                        file: Arc::clone(file),
+                        column: field.name().clone(),
+                        source,
+                    })?,
+            });
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options).map_err(
+            |source| DecodeError::Batch {
+                file: Arc::clone(file),
+                source,
+            },
+        )
+    }
+}
 
 /// The way of one column.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Adapt {
+enum Adapt {
     /// It has the right type.
     Same,
     /// The file has only NULL.
@@ -42,7 +125,7 @@ pub(super) enum Adapt {
 }
 
 /// Why a column cannot be read; paths are relative to the column.
-pub(super) enum Problem {
+enum Problem {
     /// No way from one type to the other.
     Type {
         path: Vec<String>,
@@ -64,7 +147,7 @@ impl Problem {
     }
 
     /// The error for column `name` of a file.
-    pub(super) fn into_error(self, file: &Arc<str>, name: &str) -> DecodeError {
+    fn into_error(self, file: &Arc<str>, name: &str) -> DecodeError {
         let full = |path: &[String]| {
             let names = std::iter::once(name).chain(path.iter().map(String::as_str));
             names.collect::<Vec<_>>().join(".")
@@ -91,7 +174,7 @@ impl Problem {
 }
 
 /// The place of the field called `name`: spelt the same, or else the only one that differs in letter case, as in Spark.
-pub(super) fn find(fields: &Fields, name: &str) -> Result<Option<usize>, Problem> {
+fn find(fields: &Fields, name: &str) -> Result<Option<usize>, Problem> {
     if let Some(exact) = fields.iter().position(|field| field.name() == name) {
         return Ok(Some(exact));
     }
@@ -114,7 +197,7 @@ pub(super) fn find(fields: &Fields, name: &str) -> Result<Option<usize>, Problem
 
 impl Adapt {
     /// The way from `found`, the type in the file, to `wanted`.
-    pub(super) fn plan(found: &DataType, wanted: &DataType) -> Result<Self, Problem> {
+    fn plan(found: &DataType, wanted: &DataType) -> Result<Self, Problem> {
         use DataType as T;
         if found == wanted {
             return Ok(Self::Same);
@@ -137,11 +220,7 @@ impl Adapt {
     }
 
     /// Brings `array` to the type `wanted`, the one it was planned for.
-    pub(super) fn apply(
-        &self,
-        array: &ArrayRef,
-        wanted: &DataType,
-    ) -> Result<ArrayRef, ArrowError> {
+    fn apply(&self, array: &ArrayRef, wanted: &DataType) -> Result<ArrayRef, ArrowError> {
         match (self, wanted) {
             (Self::Same, _) => Ok(Arc::clone(array)),
             (Self::Null, _) => Ok(new_null_array(wanted, array.len())),
