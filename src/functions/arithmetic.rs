@@ -14,6 +14,7 @@ use super::coerce::{
     is_decimal, is_float, is_integer, is_number, is_text, list_types, timestamp,
 };
 use super::error::mismatch;
+use super::intervals::{Sides, time_arithmetic};
 use super::kernel::{Kernel, KernelFn};
 
 /// The arithmetic operation `left op right` with Spark's types, or `None` if `op` is no arithmetic.
@@ -36,7 +37,11 @@ pub(crate) fn arithmetic(
         return Ok(None);
     }
     let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
-    if let Some(time) = super::intervals::time_arithmetic(op, &left, &lt, &right, &rt, schema)? {
+    let sides = Sides {
+        left: (&left, &lt),
+        right: (&right, &rt),
+    };
+    if let Some(time) = time_arithmetic(op, sides, schema, ansi)? {
         return Ok(Some(time));
     }
     let no_types = || {
@@ -210,7 +215,7 @@ pub(crate) fn negative(arg: Expr, schema: &dyn ExprSchema) -> Result<Expr> {
 }
 
 /// Which result types of a plain TIMESTAMP difference and interval arithmetic `add`/`subtract` produce.
-pub(super) fn time_call(op: Operator, returns: DataType, args: Vec<Expr>) -> Expr {
+pub(super) fn time_call(op: Operator, returns: DataType, args: Vec<Expr>, ansi: bool) -> Expr {
     debug_assert!(returns == day_time() || returns == timestamp() || !is_number(&returns));
-    call(op, returns, "", args, true)
+    call(op, returns, "", args, ansi)
 }

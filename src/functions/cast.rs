@@ -17,6 +17,7 @@ use datafusion::logical_expr::{Cast, Expr};
 use super::coerce::{is_decimal, is_float, is_integer, is_number, is_text};
 use super::error::{SparkError, mismatch};
 use super::intervals::{DAY_MICROS, parse_interval};
+use weir_connectors::file::decode::parse::{Zone, parse_date, parse_timestamp, parse_timestamp_ntz};
 use super::kernel::{Call, Kernel, KernelFn};
 pub(crate) use super::text::type_text;
 use super::{parse, text};
@@ -85,10 +86,10 @@ pub(crate) fn cast_expr(expr: Expr, from: &DataType, to: &DataType, lenient: boo
     }
     let (name, code): (&'static str, KernelFn) = match lenient {
         true => ("try_cast", |c| {
-            c.over_arrays(|a| convert(&a[0], c.returns, false))
+            c.over_arrays(|a| convert(&a[0], c.returns, How::lenient(c.zone)))
         }),
         false => ("cast", |c| {
-            c.over_arrays(|a| convert(&a[0], c.returns, true))
+            c.over_arrays(|a| convert(&a[0], c.returns, How::strict(c.zone)))
         }),
     };
     Ok(Kernel::call(name, to.clone(), "", code, vec![expr]))
@@ -100,19 +101,52 @@ pub(crate) fn written(expr: Expr, from: &DataType, to: &DataType, lenient: bool)
     let cast = cast_expr(expr, from, to, lenient)?;
     match cast {
         Expr::Cast(c) => {
-            let code: KernelFn = |c| c.over_arrays(|a| convert(&a[0], c.returns, true));
+            let code: KernelFn =
+                |c| c.over_arrays(|a| convert(&a[0], c.returns, How::strict(c.zone)));
             Ok(Kernel::call("cast", to.clone(), "", code, vec![*c.expr]))
         }
         other => Ok(other),
     }
 }
 
-/// How a failing row is reported: an error if `strict`, else NULL.
+/// How a cast is done.
+#[derive(Clone, Copy)]
+pub(crate) struct How {
+    /// A value that does not fit is an error, else NULL.
+    strict: bool,
+    /// Where local times are read and written.
+    pub(crate) zone: Zone,
+}
+
+impl How {
+    /// A value that does not fit is an error.
+    pub(crate) fn strict(zone: Zone) -> Self {
+        Self { strict: true, zone }
+    }
+
+    /// A value that does not fit is NULL.
+    pub(crate) fn lenient(zone: Zone) -> Self {
+        Self {
+            strict: false,
+            zone,
+        }
+    }
+
+    /// The zone of a column of times: those without zone stand still.
+    pub(super) fn zone_of(self, zoned: bool) -> Zone {
+        match zoned {
+            true => self.zone,
+            false => Zone::Utc,
+        }
+    }
+}
+
+/// One cast of one column.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     from: &'a DataType,
     to: &'a DataType,
-    strict: bool,
+    how: How,
 }
 
 impl Target<'_> {
@@ -154,7 +188,7 @@ impl Target<'_> {
         S::Native: std::fmt::Display,
     {
         let values = array.as_primitive::<S>();
-        let out: PrimitiveArray<T> = if self.strict {
+        let out: PrimitiveArray<T> = if self.how.strict {
             values.try_unary(|v| f(v).ok_or_else(|| self.overflow(v)))?
         } else {
             values.unary_opt(f)
@@ -168,7 +202,7 @@ impl Target<'_> {
         f: impl Fn(&str) -> Option<T::Native>,
     ) -> Result<ArrayRef> {
         let rows = array.iter().map(|v| match v.map(|s| (s, f(s))) {
-            Some((s, None)) if self.strict => Err(self.invalid(s)),
+            Some((s, None)) if self.how.strict => Err(self.invalid(s)),
             Some((_, v)) => Ok(v),
             None => Ok(None),
         });
@@ -177,8 +211,8 @@ impl Target<'_> {
     }
 }
 
-/// `array` as `to`; a value that does not fit is an error if `strict`, else NULL.
-pub(crate) fn convert(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef> {
+/// `array` as `to`.
+pub(crate) fn convert(array: &ArrayRef, to: &DataType, how: How) -> Result<ArrayRef> {
     let from = array.data_type().clone();
     if from == *to {
         return Ok(Arc::clone(array));
@@ -186,7 +220,7 @@ pub(crate) fn convert(array: &ArrayRef, to: &DataType, strict: bool) -> Result<A
     let target = Target {
         from: &from,
         to,
-        strict,
+        how,
     };
     match (&from, to) {
         (DataType::Null, _) => Ok(arrow::array::new_null_array(to, array.len())),
@@ -195,12 +229,11 @@ pub(crate) fn convert(array: &ArrayRef, to: &DataType, strict: bool) -> Result<A
             let utf8 = arrow::compute::cast(array, &DataType::Utf8)?;
             from_text(&target, utf8.as_string::<i32>())
         }
-        (DataType::Binary, b) if is_text(b) => Ok(Arc::new(text::strings(array)?)),
-        (_, b) if is_text(b) => Ok(Arc::new(text::strings(array)?)),
+        (_, b) if is_text(b) => Ok(Arc::new(text::strings(array, how.zone)?)),
         (DataType::Boolean, _) => from_boolean(array, to),
         (_, DataType::Boolean) => to_boolean(array),
         (DataType::List(_) | DataType::Struct(_) | DataType::Map(_, _), _) => {
-            nested(array, to, strict)
+            nested(array, to, how)
         }
         (a, _) if is_number(a) => from_number(&target, array),
         _ => from_time(&target, array),
@@ -215,9 +248,12 @@ fn from_text(t: &Target<'_>, s: &StringArray) -> Result<ArrayRef> {
         DataType::Int64 => t.text::<Int64Type>(s, parse::integer),
         DataType::Float32 => t.text::<Float32Type>(s, |v| parse::double(v).map(|d| d as f32)),
         DataType::Float64 => t.text::<Float64Type>(s, parse::double),
-        DataType::Date32 => t.text::<Date32Type>(s, parse::date),
+        DataType::Date32 => t.text::<Date32Type>(s, |v| parse_date(v.as_bytes())),
         DataType::Timestamp(TimeUnit::Microsecond, zone) => {
-            t.text::<TimestampMicrosecondType>(s, |v| parse::timestamp(v, zone.is_some()))
+            t.text::<TimestampMicrosecondType>(s, |v| match zone {
+                Some(_) => parse_timestamp(v.as_bytes(), t.how.zone),
+                None => parse_timestamp_ntz(v.as_bytes(), true),
+            })
         }
         DataType::Duration(TimeUnit::Microsecond) => t.text::<DurationMicrosecondType>(s, |v| {
             let (months, days, micros) = parse_interval(v)?;
@@ -225,7 +261,7 @@ fn from_text(t: &Target<'_>, s: &StringArray) -> Result<ArrayRef> {
         }),
         DataType::Boolean => {
             let rows = s.iter().map(|v| match v.map(|s| (s, parse::boolean(s))) {
-                Some((s, None)) if t.strict => Err(t.invalid(s)),
+                Some((s, None)) if t.how.strict => Err(t.invalid(s)),
                 Some((_, v)) => Ok(v),
                 None => Ok(None),
             });
@@ -248,8 +284,8 @@ fn decimal_from_text(
 ) -> Result<ArrayRef> {
     let rows = s.iter().map(
         |v| match v.map(|s| (s, parse::decimal(s, precision, scale))) {
-            Some((s, None)) if t.strict => Err(t.invalid(s)),
-            Some((s, Some(Err(())))) if t.strict => Err(t.overflow(s)),
+            Some((s, None)) if t.how.strict => Err(t.invalid(s)),
+            Some((s, Some(Err(())))) if t.how.strict => Err(t.overflow(s)),
             Some((_, Some(Ok(v)))) => Ok(Some(v)),
             _ => Ok(None),
         },
@@ -372,29 +408,40 @@ fn from_decimal(t: &Target<'_>, array: &ArrayRef, scale: i8) -> Result<ArrayRef>
 
 fn from_time(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {
     match (t.from, t.to) {
-        (DataType::Date32, DataType::Timestamp(_, _)) => t
-            .numbers::<Date32Type, TimestampMicrosecondType>(array, |d| {
-                i64::from(d).checked_mul(DAY_MICROS)
-            }),
-        (DataType::Timestamp(_, _), DataType::Timestamp(_, _)) => {
-            t.numbers::<TimestampMicrosecondType, TimestampMicrosecondType>(array, Some)
+        (DataType::Date32, DataType::Timestamp(_, to)) => {
+            let zone = t.how.zone_of(to.is_some());
+            t.numbers::<Date32Type, TimestampMicrosecondType>(array, |d| {
+                zone.local_to_utc(i64::from(d).checked_mul(DAY_MICROS)?)
+            })
         }
-        (DataType::Timestamp(_, _), DataType::Date32) => t
-            .numbers::<TimestampMicrosecondType, Date32Type>(array, |v| {
-                v.div_euclid(DAY_MICROS).try_into().ok()
-            }),
+        (DataType::Timestamp(_, from), DataType::Timestamp(_, to)) => {
+            let (from, to) = (from.is_some(), to.is_some());
+            t.numbers::<TimestampMicrosecondType, TimestampMicrosecondType>(array, |v| {
+                match (from, to) {
+                    (true, false) => t.how.zone.utc_to_local(v),
+                    (false, true) => t.how.zone.local_to_utc(v),
+                    _ => Some(v),
+                }
+            })
+        }
+        (DataType::Timestamp(_, from), DataType::Date32) => {
+            let zone = t.how.zone_of(from.is_some());
+            t.numbers::<TimestampMicrosecondType, Date32Type>(array, |v| {
+                zone.utc_to_local(v)?.div_euclid(DAY_MICROS).try_into().ok()
+            })
+        }
         (DataType::Timestamp(_, _), to) if is_integer(to) => {
             let seconds: PrimitiveArray<Int64Type> = array
                 .as_primitive::<TimestampMicrosecondType>()
                 .unary(|v| v.div_euclid(1_000_000));
-            convert(&(Arc::new(seconds) as ArrayRef), to, t.strict)
+            convert(&(Arc::new(seconds) as ArrayRef), to, t.how)
         }
         (DataType::Timestamp(_, _), to) if is_float(to) || is_decimal(to) => {
             let seconds: PrimitiveArray<Decimal128Type> = array
                 .as_primitive::<TimestampMicrosecondType>()
                 .unary(i128::from);
             let seconds = seconds.with_data_type(DataType::Decimal128(20, 6));
-            convert(&(Arc::new(seconds) as ArrayRef), to, t.strict)
+            convert(&(Arc::new(seconds) as ArrayRef), to, t.how)
         }
         (from, to) => Err(mismatch(format!(
             "cannot cast {} to {}",
@@ -404,11 +451,11 @@ fn from_time(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-fn nested(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef> {
+fn nested(array: &ArrayRef, to: &DataType, how: How) -> Result<ArrayRef> {
     match (array.data_type(), to) {
         (DataType::List(_), DataType::List(field)) => {
             let list = array.as_list::<i32>();
-            let values = convert(list.values(), field.data_type(), strict)?;
+            let values = convert(list.values(), field.data_type(), how)?;
             Ok(Arc::new(ListArray::try_new(
                 Arc::clone(field),
                 list.offsets().clone(),
@@ -422,7 +469,7 @@ fn nested(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef> {
                 .columns()
                 .iter()
                 .zip(fields)
-                .map(|(c, f)| convert(c, f.data_type(), strict));
+                .map(|(c, f)| convert(c, f.data_type(), how));
             let columns = columns.collect::<Result<Vec<_>>>()?;
             Ok(Arc::new(StructArray::try_new(
                 fields.clone(),
@@ -433,7 +480,7 @@ fn nested(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef> {
         (DataType::Map(_, _), DataType::Map(field, ordered)) => {
             let map = array.as_map();
             let entries: ArrayRef = Arc::new(map.entries().clone());
-            let entries = convert(&entries, field.data_type(), strict)?;
+            let entries = convert(&entries, field.data_type(), how)?;
             let entries = entries.as_struct().clone();
             Ok(Arc::new(MapArray::try_new(
                 Arc::clone(field),
@@ -455,9 +502,11 @@ fn nested(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef> {
 pub(crate) fn constant(
     value: &datafusion::scalar::ScalarValue,
     to: &DataType,
+    zone: Zone,
 ) -> Result<datafusion::scalar::ScalarValue> {
     let array = value.to_array()?;
-    datafusion::scalar::ScalarValue::try_from_array(&convert(&array, to, true)?, 0)
+    let cast = convert(&array, to, How::strict(zone))?;
+    datafusion::scalar::ScalarValue::try_from_array(&cast, 0)
 }
 
 /// Kernels that only change the type label of equal bits need a call too.

@@ -14,8 +14,9 @@ use arrow::datatypes::{
 use datafusion::common::Result;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use weir_connectors::file::decode::parse::{parse_date, parse_timestamp, parse_timestamp_ntz};
 
-use super::datetime_format::moment;
+use super::datetime::read_pattern;
 use super::error::mismatch;
 use super::json_options::Formats;
 use super::{parse, text};
@@ -107,17 +108,21 @@ impl<'a> Column<'a> {
                 parse::decimal(&text, *p, *s)?.ok()
             }),
             DataType::Date32 => {
-                let format = self.formats.date.as_deref();
-                self.numbers::<Date32Type>(t, bad, |v| match format {
-                    None => parse::date(&string(v)?),
-                    Some(format) => day(moment(&string(v)?, format)?),
+                let zone = self.formats.zone;
+                self.numbers::<Date32Type>(t, bad, |v| match &self.formats.date {
+                    None => parse_date(string(v)?.as_bytes()),
+                    Some(pattern) => {
+                        read_pattern(pattern, &string(v)?, t, zone)?.try_into().ok()
+                    }
                 })
             }
             DataType::Timestamp(_, zone) => {
-                let format = self.formats.of_time(zone.is_some());
+                let (zoned, session) = (zone.is_some(), self.formats.zone);
+                let format = self.formats.of_time(zoned);
                 self.numbers::<TimestampMicrosecondType>(t, bad, |v| match (string(v), format) {
-                    (Some(text), None) => parse::timestamp(&text, zone.is_some()),
-                    (Some(text), Some(format)) => moment(&text, format),
+                    (Some(text), None) if zoned => parse_timestamp(text.as_bytes(), session),
+                    (Some(text), None) => parse_timestamp_ntz(text.as_bytes(), true),
+                    (Some(text), Some(pattern)) => read_pattern(pattern, &text, t, session),
                     (None, _) => whole(v)?.checked_mul(1_000_000),
                 })
             }
@@ -270,11 +275,6 @@ fn float(v: &str) -> Option<f64> {
         "-Infinity" | "-INF" => Some(f64::NEG_INFINITY),
         _ => None,
     }
-}
-
-/// The day of a moment in microseconds.
-fn day(micros: i64) -> Option<i32> {
-    micros.div_euclid(86_400_000_000).try_into().ok()
 }
 
 /// Bytes from base64 with its padding.

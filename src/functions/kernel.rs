@@ -10,11 +10,15 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility, expr::ScalarFunction,
 };
 use datafusion::scalar::ScalarValue;
+use weir_connectors::file::decode::parse::Zone;
+
+use super::error::SparkError;
 
 /// What a kernel sees of one call.
 pub(crate) struct Call<'a> {
@@ -26,6 +30,8 @@ pub(crate) struct Call<'a> {
     pub(crate) returns: &'a DataType,
     /// Constant settings fixed at planning (a mode, a path, …), empty if there are none.
     pub(crate) params: &'a str,
+    /// The session's time zone.
+    pub(crate) zone: Zone,
 }
 
 impl Call<'_> {
@@ -235,10 +241,20 @@ impl ScalarUDFImpl for Kernel {
             rows: args.number_rows,
             returns: &self.returns,
             params: &self.params,
+            zone: session_zone(&args.config_options)?,
         };
         match &self.code {
             Code::Plain(code) => code(&call),
             Code::Codec(codec) => call.over_arrays(|columns| codec.run(&columns[0])),
         }
+    }
+}
+
+/// The time zone of a session's settings; UTC if there is none.
+pub(crate) fn session_zone(options: &ConfigOptions) -> Result<Zone> {
+    match options.execution.time_zone.as_deref() {
+        None => Ok(Zone::Utc),
+        Some(name) => Zone::from_name(name)
+            .map_err(|e| SparkError::external("INVALID_TIMEZONE", e.to_string())),
     }
 }

@@ -43,6 +43,7 @@
 
 pub mod aggregates;
 mod arithmetic;
+mod arrays;
 mod avro;
 pub(crate) mod cast;
 mod checked;
@@ -50,7 +51,7 @@ pub(crate) mod coerce;
 pub(crate) mod collections;
 mod conditional;
 mod datetime;
-mod datetime_format;
+mod elements;
 pub mod error;
 pub(crate) mod grouping;
 mod hash;
@@ -64,10 +65,12 @@ mod json_tests;
 mod json_text;
 mod json_write;
 pub(crate) mod kernel;
+pub(crate) mod lambdas;
 pub(crate) mod maps;
 mod maths;
 pub(crate) mod normalize;
 mod number_format;
+mod number_pattern;
 pub(crate) mod operators;
 mod parse;
 mod payload;
@@ -75,11 +78,11 @@ mod protobuf;
 mod regex;
 mod registry;
 mod rounding;
-mod strings;
 pub(crate) mod structs;
 #[cfg(test)]
 mod testing;
 mod text;
+mod texts;
 pub mod windows;
 
 use std::collections::HashMap;
@@ -91,9 +94,16 @@ use datafusion::logical_expr::{Cast, Expr, ExprSchemable, ScalarUDF, expr::Scala
 use datafusion::scalar::ScalarValue;
 
 pub use error::SparkError;
+use weir_connectors::file::decode::parse::Zone;
 
-/// The scalar functions of the session, by lower-case name.
-pub(crate) type Library = HashMap<String, Arc<ScalarUDF>>;
+/// What the session has that a call is resolved with.
+#[derive(Debug)]
+pub(crate) struct Library {
+    /// Scalar functions of the libraries and of the user, by lower-case name.
+    pub(crate) functions: HashMap<String, Arc<ScalarUDF>>,
+    /// The session's time zone.
+    pub(crate) zone: Zone,
+}
 
 /// What a call becomes.
 pub(crate) type Resolver = fn(Args<'_>) -> Result<Expr>;
@@ -125,6 +135,11 @@ impl Args<'_> {
         };
         let message = format!("{} takes {wanted} arguments, it was given {n}", self.name);
         Err(SparkError::external("WRONG_NUM_ARGS", message))
+    }
+
+    /// The session's time zone.
+    pub(crate) fn zone(&self) -> Zone {
+        self.library.zone
     }
 
     /// Argument `i` cast to `to`.
@@ -200,7 +215,7 @@ impl Args<'_> {
 }
 
 fn call_library(name: &str, args: Vec<Expr>, library: &Library, schema: &DFSchema) -> Result<Expr> {
-    let Some(udf) = library.get(name) else {
+    let Some(udf) = library.functions.get(name) else {
         return plan_err!("the function library has no `{name}`");
     };
     let call = operators::library_call(ScalarFunction::new_udf(Arc::clone(udf), args), schema)?;
@@ -230,21 +245,21 @@ static TABLE: LazyLock<HashMap<&'static str, Resolver>> = LazyLock::new(|| {
     [
         conditional::FUNCTIONS,
         maths::FUNCTIONS,
-        strings::FUNCTIONS,
         collections::FUNCTIONS,
         maps::FUNCTIONS,
         structs::FUNCTIONS,
         json::FUNCTIONS,
         avro::FUNCTIONS,
         protobuf::FUNCTIONS,
-        datetime::FUNCTIONS,
-        datetime_format::FUNCTIONS,
         hash::FUNCTIONS,
         number_format::FUNCTIONS,
         regex::FUNCTIONS,
         windows::FUNCTIONS,
     ]
     .iter()
+    .chain(&arrays::FUNCTIONS)
+    .chain(&datetime::FUNCTIONS)
+    .chain(&texts::FUNCTIONS)
     .flat_map(|family| family.iter().copied())
     .collect()
 });

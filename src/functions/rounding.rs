@@ -195,7 +195,11 @@ fn round_integer(call: &Call<'_>) -> Result<ColumnarValue> {
                 SparkError::external("ARITHMETIC_OVERFLOW", format!("rounding {v} overflows"))
             })
         })?;
-        super::cast::convert(&(Arc::new(out) as _), call.returns, true)
+        super::cast::convert(
+            &(Arc::new(out) as _),
+            call.returns,
+            super::cast::How::strict(call.zone),
+        )
     })
 }
 

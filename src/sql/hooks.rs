@@ -3,7 +3,7 @@
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CaseWhen, CeilFloorKind, DateTimeField, DictionaryField, Expr,
-    Ident, UnaryOperator, Value, ValueWithSpan,
+    FunctionArg, FunctionArgExpr, FunctionArguments, Ident, UnaryOperator, Value, ValueWithSpan,
 };
 
 use super::names::column_name;
@@ -96,29 +96,90 @@ pub(super) fn case(
     hook(kind, args)
 }
 
-/// `x LIKE ANY ('a', 'b')` as a chain of LIKEs.
-pub(super) fn any_like(negated: bool, e: &mut Expr, pattern: &mut Expr) -> Option<Expr> {
-    let patterns = match pattern {
-        Expr::Tuple(items) => std::mem::take(items),
-        Expr::Nested(one) => vec![take(one)],
-        _ => return None,
+/// A LIKE or ILIKE in Spark's meaning: `LIKE ANY ('a', 'b')` and `LIKE ALL (…)` are chains, an escape letter other than the
+/// backslash is replaced by it. `None` if there is nothing to do.
+pub(super) fn like(e: &mut Expr) -> Option<Expr> {
+    let (Expr::Like {
+        negated,
+        any,
+        expr,
+        pattern,
+        escape_char,
+    }
+    | Expr::ILike {
+        negated,
+        any,
+        expr,
+        pattern,
+        escape_char,
+    }) = e
+    else {
+        return None;
     };
-    let like = |p: Expr| Expr::Like {
-        negated: false,
-        any: false,
-        expr: Box::new(e.clone()),
-        pattern: Box::new(p),
-        escape_char: None,
+    let escape = escape_char.take().and_then(|escape| match escape.value {
+        Value::SingleQuotedString(s) | Value::DoubleQuotedString(s) if s != "\\" => Some(s),
+        _ => None,
+    });
+    let (patterns, op) = match several(*any, pattern) {
+        Some(chain) => chain,
+        None if escape.is_none() => return None,
+        None => (vec![take(pattern)], BinaryOperator::Or),
     };
-    let any = patterns
-        .into_iter()
-        .map(like)
-        .reduce(|a, b| Expr::BinaryOp {
-            left: Box::new(a),
-            op: BinaryOperator::Or,
-            right: Box::new(b),
-        })?;
-    Some(negate_if(negated, Expr::Nested(Box::new(any))))
+    let (negated, expr) = (*negated, expr.clone());
+    let insensitive = matches!(e, Expr::ILike { .. });
+    let one = |pattern: Expr| {
+        let pattern = Box::new(match &escape {
+            Some(escape) => call("__like_pattern", [pattern, string(escape.clone())]),
+            None => pattern,
+        });
+        let (expr, any, escape_char) = (expr.clone(), false, None);
+        match insensitive {
+            true => Expr::ILike {
+                negated,
+                any,
+                expr,
+                pattern,
+                escape_char,
+            },
+            false => Expr::Like {
+                negated,
+                any,
+                expr,
+                pattern,
+                escape_char,
+            },
+        }
+    };
+    let chain = patterns.into_iter().map(one).reduce(|a, b| Expr::BinaryOp {
+        left: Box::new(a),
+        op: op.clone(),
+        right: Box::new(b),
+    })?;
+    Some(Expr::Nested(Box::new(chain)))
+}
+
+/// The patterns of `ANY (…)`, `SOME (…)` or `ALL (…)`, and how their answers go together.
+fn several(any: bool, pattern: &mut Expr) -> Option<(Vec<Expr>, BinaryOperator)> {
+    match pattern {
+        Expr::Tuple(items) if any => Some((std::mem::take(items), BinaryOperator::Or)),
+        Expr::Nested(one) if any => Some((vec![take(one)], BinaryOperator::Or)),
+        Expr::Function(f) => {
+            let op = match f.name.to_string().to_lowercase().as_str() {
+                "all" => BinaryOperator::And,
+                "any" | "some" => BinaryOperator::Or,
+                _ => return None,
+            };
+            let FunctionArguments::List(list) = &f.args else {
+                return None;
+            };
+            let patterns = list.args.iter().map(|arg| match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => Some(e.clone()),
+                _ => None,
+            });
+            Some((patterns.collect::<Option<_>>()?, op))
+        }
+        _ => None,
+    }
 }
 
 pub(super) fn rounding(name: &str, e: &mut Expr, field: &CeilFloorKind) -> Option<Expr> {

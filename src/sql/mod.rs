@@ -48,6 +48,7 @@ pub use generate::{Generate, Generator};
 pub use session::{session_context, session_state};
 
 use crate::functions::error::SparkError;
+use crate::functions::kernel::session_zone;
 use crate::functions::{Library, table};
 use lateral::{LateralPlanner, Laterals};
 use names::{Definitions, References, Spellings};
@@ -96,7 +97,7 @@ pub async fn plan_query(ctx: &SessionContext, sql: &str) -> Result<LogicalPlan> 
     }
     names::walk(&mut statement, &mut Definitions(&mut spellings));
     names::walk(&mut statement, &mut References(&spellings));
-    let planning = Planning::new(&state);
+    let planning = Planning::new(&state)?;
     let laterals = planning.rewrite(&mut statement)?;
     let provider = planning.provider(tables, laterals);
     let planned = SqlToRel::new(&provider).sql_statement_to_plan(statement);
@@ -156,7 +157,7 @@ pub fn parse_expr(ctx: &SessionContext, text: &str, schema: &DFSchema) -> Result
     };
     names::walk(&mut item, &mut References(&spellings));
     let state = ctx.state();
-    let planning = Planning::new(&state);
+    let planning = Planning::new(&state)?;
     let laterals = planning.rewrite(&mut item)?;
     let provider = planning.provider(HashMap::new(), laterals);
     let (expr, alias) = match item {
@@ -192,7 +193,9 @@ pub fn physical(
 ) -> Result<Arc<dyn PhysicalExpr>> {
     let expr = analyze::coerce_expr(expr.clone(), schema)?;
     let expr = expand_macros(ctx, expr, schema)?;
-    create_physical_expr(&expr, schema, &ExecutionProps::new(), &Default::default())
+    let mut properties = ExecutionProps::new();
+    properties.config_options = Some(Arc::clone(ctx.state().config_options()));
+    create_physical_expr(&expr, schema, &properties, &Default::default())
 }
 
 /// Functions that libraries define by what they simplify to cannot run as they are.
@@ -227,18 +230,22 @@ struct Planning<'a> {
 }
 
 impl<'a> Planning<'a> {
-    fn new(state: &'a SessionState) -> Self {
-        Self {
+    fn new(state: &'a SessionState) -> Result<Self> {
+        let library = Library {
+            functions: state.scalar_functions().clone(),
+            zone: session_zone(state.config_options())?,
+        };
+        Ok(Self {
             state,
-            library: Arc::new(state.scalar_functions().clone()),
-        }
+            library: Arc::new(library),
+        })
     }
 
     fn rewrite(
         &self,
         node: &mut impl datafusion::sql::sqlparser::ast::VisitMut,
     ) -> Result<Laterals> {
-        let is_scalar = |name: &str| table().contains_key(name) || self.library.contains_key(name);
+        let is_scalar = |name: &str| table().contains_key(name) || self.library.functions.contains_key(name);
         let mut rewriter = ast::Rewriter {
             is_scalar: &is_scalar,
             laterals: Laterals::default(),

@@ -4,9 +4,11 @@
 //! remembers which ones were read; [`sink`] publishes finished files, each epoch all at once. What users may set stands in
 //! one table, [`options`].
 
+pub(crate) mod calendar;
 pub mod decode;
 pub mod encode;
 pub mod options;
+pub mod pattern;
 pub mod sink;
 pub mod source;
 pub(crate) mod uri;

@@ -5,6 +5,7 @@
 //! A time without a date is refused: it would mean "today", and no result may depend on the clock.
 
 use super::{Zone, words::word_at};
+use crate::file::calendar::days_since_1970 as days;
 
 /// Microseconds in a day.
 const DAY_MICROS: i64 = 86_400_000_000;
@@ -235,24 +236,6 @@ fn trim(text: &[u8]) -> &[u8] {
 fn time_micros(hour: u32, minute: u32, second: u32, fraction: i64) -> Option<i64> {
     (hour < 24 && minute < 60 && second < 60)
         .then(|| i64::from(hour * 3600 + minute * 60 + second) * 1_000_000 + fraction)
-}
-
-/// Days since 1970-01-01 in the proleptic Gregorian calendar; `None` for a day that does not exist.
-fn days(year: i64, month: u32, day: u32) -> Option<i64> {
-    const MONTH_DAYS: [u32; 13] = [0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let last = *MONTH_DAYS.get(month as usize)?;
-    if day == 0 || day > last || (month == 2 && day == 29 && !leap) {
-        return None;
-    }
-    // Years begin in March, so that the leap day is the last one; eras of 400 years have 146 097 days.
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let month_from_march = i64::from((month + 9) % 12);
-    let day_of_year = (153 * month_from_march + 2) / 5 + i64::from(day) - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    Some(era * 146_097 + day_of_era - 719_468)
 }
 
 #[cfg(test)]
