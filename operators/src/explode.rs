@@ -147,12 +147,13 @@ impl Operator for Exploder {
         &mut self,
         _input: usize,
         rows: Rows,
-        _context: &OperatorContext,
+        context: &OperatorContext,
         out: &mut Outbox,
     ) -> Result<()> {
         let output = self.output(&rows.schema())?;
+        let input = self.explode.input.at(context.batch_timestamp_ms)?;
         let nested = Nested::of(
-            &self.explode.input.evaluate(rows.batch())?,
+            &input.evaluate(rows.batch())?,
             self.explode.fields,
         )?;
         let kept = rows.map_batch(

@@ -81,7 +81,7 @@ impl Operator for Project {
         &mut self,
         _input: usize,
         rows: Rows,
-        _context: &OperatorContext,
+        context: &OperatorContext,
         out: &mut Outbox,
     ) -> Result<()> {
         let batch = rows.batch();
@@ -91,7 +91,7 @@ impl Operator for Project {
             .iter()
             .map(|(_, expression)| match expression.as_column() {
                 Some(index) if index < batch.num_columns() => Ok(Arc::clone(batch.column(index))),
-                _ => expression.evaluate(batch),
+                _ => expression.at(context.batch_timestamp_ms)?.evaluate(batch),
             });
         let output = batch_of(&schema, columns.collect::<Result<_>>()?, batch.num_rows())?;
         out.emit(rows.map_batch(output)?);

@@ -39,6 +39,7 @@ fn is_lossless(from: &DataType, to: &DataType) -> bool {
         (DataType::UInt8 | DataType::UInt16, DataType::Int32) => true,
         (DataType::UInt32 | DataType::UInt64, DataType::Int64) => true,
         (DataType::BinaryView | DataType::LargeBinary, DataType::Binary) => true,
+        (DataType::Binary, DataType::BinaryView | DataType::LargeBinary) => true,
         (DataType::Timestamp(a, _), DataType::Timestamp(TimeUnit::Microsecond, _)) => {
             *a != TimeUnit::Microsecond
         }

@@ -74,6 +74,7 @@ mod number_pattern;
 pub(crate) mod operators;
 mod parse;
 mod payload;
+mod printf;
 mod protobuf;
 mod regex;
 mod registry;
@@ -253,6 +254,7 @@ static TABLE: LazyLock<HashMap<&'static str, Resolver>> = LazyLock::new(|| {
         protobuf::FUNCTIONS,
         hash::FUNCTIONS,
         number_format::FUNCTIONS,
+        printf::FUNCTIONS,
         regex::FUNCTIONS,
         windows::FUNCTIONS,
     ]

@@ -1,5 +1,7 @@
 //! Text as values the way Spark's `CAST('…' AS T)` reads it. Every function gives `None` for text that is no such value.
 
+use std::borrow::Cow;
+
 /// Spark trims blanks and ISO control characters before it reads anything but text.
 fn trimmed(text: &str) -> &str {
     text.trim_matches(|c: char| c <= ' ' || c == '\u{7f}')
@@ -35,9 +37,28 @@ pub(crate) fn double(text: &str) -> Option<f64> {
     number.parse().ok()
 }
 
+/// The text with the digits of other scripts, which Java's decimals know, as ASCII digits.
+fn with_ascii_digits(text: &str) -> Cow<'_, str> {
+    const ZEROS: [u32; 36] = [
+        0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6,
+        0xe50, 0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50,
+        0x1bb0, 0x1c40, 0x1c50, 0xa620, 0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10,
+    ];
+    if text.is_ascii() {
+        return Cow::Borrowed(text);
+    }
+    let ascii = |c: char| {
+        let code = u32::from(c);
+        let zero = ZEROS.iter().find(|zero| (**zero..**zero + 10).contains(&code));
+        zero.and_then(|zero| char::from_digit(code - zero, 10)).unwrap_or(c)
+    };
+    Cow::Owned(text.chars().map(ascii).collect())
+}
+
 /// A decimal as (unscaled value, digits behind the point), exponents included.
 fn decimal_parts(text: &str) -> Option<(i128, i32)> {
-    let t = trimmed(text);
+    let text = with_ascii_digits(trimmed(text));
+    let t = text.as_ref();
     let (number, exponent) = match t.split_once(['e', 'E']) {
         Some((n, e)) => (n, e.strip_prefix('+').unwrap_or(e).parse::<i32>().ok()?),
         None => (t, 0),

@@ -278,12 +278,25 @@ impl Rewriter<'_> {
                 Some(call("__trim", [string(name), take(e), what]))
             }
             Expr::Struct { values, .. } => Some(structure(std::mem::take(values))),
+            Expr::Overlay {
+                expr: e,
+                overlay_what,
+                overlay_from,
+                overlay_for,
+            } => {
+                let length = overlay_for.take().map(|e| *e);
+                let args = [take(e), take(overlay_what), take(overlay_from)];
+                Some(call("overlay", args.into_iter().chain(length)))
+            }
             Expr::CompoundFieldAccess { access_chain, .. } => {
                 access_chain.iter_mut().for_each(dot_by_text);
                 None
             }
             Expr::Lambda(lambda) => {
                 fields_of_parameters(lambda);
+                if let Expr::Tuple(values) = lambda.body.as_mut() {
+                    *lambda.body = structure(std::mem::take(values));
+                }
                 None
             }
             Expr::Function(f) => self.function(f),

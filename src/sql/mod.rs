@@ -19,6 +19,7 @@ mod interval;
 mod lateral;
 mod names;
 mod provider;
+mod raw;
 mod refusal;
 mod session;
 mod using;
@@ -30,13 +31,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result, TableReference};
+use datafusion::common::{DFSchema, Result, TableReference, plan_err};
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableSource};
-use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, create_physical_expr};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::planner::{PlannerContext, SqlToRel};
@@ -47,8 +48,11 @@ use datafusion::sql::sqlparser::parser::Parser;
 pub use generate::{Generate, Generator};
 pub use session::{session_context, session_state};
 
+use weir_operators::EpochTime;
+
 use crate::functions::error::SparkError;
-use crate::functions::kernel::session_zone;
+use crate::functions::coerce::timestamp;
+use crate::functions::kernel::{Kernel, session_zone};
 use crate::functions::{Library, table};
 use lateral::{LateralPlanner, Laterals};
 use names::{Definitions, References, Spellings};
@@ -58,8 +62,9 @@ static DIALECT: dialect::SparkDialect = dialect::SparkDialect::NEW;
 
 /// A parser over `text` in Spark's dialect.
 fn parser(text: &str) -> Result<Parser<'static>> {
+    let text = raw::without_raw_strings(text);
     Parser::new(&DIALECT)
-        .try_with_sql(text)
+        .try_with_sql(&text)
         .map_err(|e| SparkError::external("PARSE_SYNTAX_ERROR", e.to_string()))
 }
 
@@ -192,10 +197,37 @@ pub fn physical(
     schema: &DFSchema,
 ) -> Result<Arc<dyn PhysicalExpr>> {
     let expr = analyze::coerce_expr(expr.clone(), schema)?;
+    let expr = expr.transform_up(|e| Ok(epoch_time(e)))?.data;
     let expr = expand_macros(ctx, expr, schema)?;
     let mut properties = ExecutionProps::new();
     properties.config_options = Some(Arc::clone(ctx.state().config_options()));
-    create_physical_expr(&expr, schema, &properties, &Default::default())
+    let physical = create_physical_expr(&expr, schema, &properties, &Default::default())?;
+    let bind = |node: Arc<dyn PhysicalExpr>| {
+        let any: &dyn std::any::Any = node.as_ref();
+        let function = any.downcast_ref::<ScalarFunctionExpr>();
+        Ok(match function.is_some_and(|f| f.fun().name() == EPOCH_TIME) {
+            true => Transformed::yes(Arc::new(EpochTime) as Arc<dyn PhysicalExpr>),
+            false => Transformed::no(node),
+        })
+    };
+    Ok(physical.transform_up(bind)?.data)
+}
+
+/// The name of the call that stands for the time of the epoch until the expression is executable.
+const EPOCH_TIME: &str = "epoch_time";
+
+/// In a stream the time is that of the epoch.
+fn epoch_time(e: Expr) -> Transformed<Expr> {
+    match &e {
+        Expr::ScalarFunction(f) if f.func.name() == "now" => Transformed::yes(Kernel::call(
+            EPOCH_TIME,
+            timestamp(),
+            "",
+            |_| plan_err!("the time of an epoch is known in streams only"),
+            vec![],
+        )),
+        _ => Transformed::no(e),
+    }
 }
 
 /// Functions that libraries define by what they simplify to cannot run as they are.

@@ -10,6 +10,7 @@ mod calendar;
 mod case;
 mod compare;
 mod driver;
+mod expressions;
 mod input;
 mod judge;
 mod known;

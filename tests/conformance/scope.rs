@@ -9,7 +9,7 @@ use crate::case::{Case, Op, Trigger, When};
 use crate::words::{Word, functions, has, has_comma_join, words};
 
 /// The newest step whose cases are run.
-pub(crate) const CURRENT_STEP: u8 = 2;
+pub(crate) const CURRENT_STEP: u8 = 4;
 
 /// Files to files, stateless.
 const FOUNDATION: u8 = 1;
@@ -237,7 +237,7 @@ fn topic_need(topic: &str) -> Option<Placed> {
     let step = match topic {
         "recovery" | "unsupported" => return None,
         topic if STATE_TOPICS.contains(&topic) => STATE,
-        "types_nulls" | "functions" | "file_source" => BREADTH,
+        "types_nulls" | "functions" | "expressions" | "file_source" => BREADTH,
         "join_stream_static" | "join_stream_stream" => JOINS,
         _ => return None,
     };

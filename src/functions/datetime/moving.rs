@@ -185,7 +185,7 @@ fn cut_date(date: NaiveDate, unit: &str) -> Option<NaiveDate> {
 
 fn date_trunc(args: Args<'_>) -> Result<Expr> {
     args.expect(2, 2)?;
-    let (at, t) = time(&args, 1)?;
+    let (at, t) = (args.cast(1, &timestamp())?, timestamp());
     let code: KernelFn = |c| {
         c.over_arrays(|a| {
             let (units, times) = (
