@@ -152,10 +152,7 @@ impl Operator for Exploder {
     ) -> Result<()> {
         let output = self.output(&rows.schema())?;
         let input = self.explode.input.at(context.batch_timestamp_ms)?;
-        let nested = Nested::of(
-            &input.evaluate(rows.batch())?,
-            self.explode.fields,
-        )?;
+        let nested = Nested::of(&input.evaluate(rows.batch())?, self.explode.fields)?;
         let kept = rows.map_batch(
             rows.batch()
                 .project(&self.explode.kept(rows.batch().num_columns()))?,

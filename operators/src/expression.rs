@@ -55,7 +55,9 @@ impl Expression {
     /// An expression whose errors `errors` translates.
     pub fn new(physical: Arc<dyn PhysicalExpr>, errors: ErrorMap) -> Self {
         // The visitor returns no errors.
-        let timed = physical.exists(|node| Ok(EpochTime::is(node))).unwrap_or(false);
+        let timed = physical
+            .exists(|node| Ok(EpochTime::is(node)))
+            .unwrap_or(false);
         Self {
             physical,
             errors,
@@ -107,7 +109,8 @@ impl Expression {
     /// # Errors
     /// What the expression reports, translated, with the first row of the batch that causes it.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
-        self.values(batch).map_err(|error| self.located(batch, error))
+        self.values(batch)
+            .map_err(|error| self.located(batch, error))
     }
 
     fn values(&self, batch: &RecordBatch) -> Result<ArrayRef> {

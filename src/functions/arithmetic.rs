@@ -14,6 +14,7 @@ use super::coerce::{
     is_decimal, is_float, is_integer, is_number, is_text, list_types, timestamp,
 };
 use super::error::mismatch;
+use super::interval_fields::with_fields_of;
 use super::intervals::{Sides, time_arithmetic};
 use super::kernel::{Kernel, KernelFn};
 
@@ -211,7 +212,8 @@ pub(crate) fn negative(arg: Expr, schema: &dyn ExprSchema) -> Result<Expr> {
             )));
         }
     };
-    Ok(Kernel::call("negative", t, "", negate, vec![arg]))
+    let negated = Kernel::call("negative", t, "", negate, vec![arg.clone()]);
+    Ok(with_fields_of(negated, &[&arg], schema))
 }
 
 /// Which result types of a plain TIMESTAMP difference and interval arithmetic `add`/`subtract` produce.

@@ -63,7 +63,10 @@ impl Elements {
 
     /// The place of each element in its row, from 0.
     pub(super) fn indices(&self) -> ArrayRef {
-        let places = self.offsets.windows(2).flat_map(|ends| 0..ends[1] - ends[0]);
+        let places = self
+            .offsets
+            .windows(2)
+            .flat_map(|ends| 0..ends[1] - ends[0]);
         Arc::new(arrow::array::Int32Array::from_iter_values(places))
     }
 

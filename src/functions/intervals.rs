@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::datatypes::{
-    DataType, Date32Type, DurationMicrosecondType, Float64Type, Int32Type, Int64Type, IntervalUnit,
-    IntervalMonthDayNanoType, IntervalYearMonthType, TimeUnit, TimestampMicrosecondType,
+    DataType, Date32Type, DurationMicrosecondType, Float64Type, Int32Type, Int64Type,
+    IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, TimeUnit,
+    TimestampMicrosecondType,
 };
 use datafusion::common::{ExprSchema, Result};
 use datafusion::error::DataFusionError;
@@ -19,6 +20,7 @@ use super::coerce::{
 };
 use super::datetime::{add_day_time, add_months};
 use super::error::{SparkError, mismatch};
+use super::interval_fields::with_fields_of;
 use super::kernel::{Call, Kernel, KernelFn};
 
 /// Microseconds in a day.
@@ -68,7 +70,8 @@ pub(super) fn time_arithmetic(
             shift(op, (time, &timestamp()), (r, i), ansi)?
         }
         (Operator::Plus | Operator::Minus, a, b) if is_interval(a) && a == b => {
-            time_call(op, a.clone(), vec![l, r], ansi)
+            let sum = time_call(op, a.clone(), vec![l, r], ansi);
+            with_fields_of(sum, &[left, right], schema)
         }
         (Operator::Minus, a, b) if is_time(a) && (is_time(b) || is_text(b)) => {
             difference(l, lt, r, rt, schema)?
@@ -110,7 +113,13 @@ fn shift(
     let months = matches!(it, DataType::Interval(IntervalUnit::YearMonth));
     if matches!(tt, DataType::Date32) {
         let whole_days = matches!(&by, Expr::Literal(ScalarValue::DurationMicrosecond(Some(us)), _) if us % DAY_MICROS == 0);
-        let moved = moved(op, cast_from(time, tt, &timestamp_ntz())?, &timestamp_ntz(), by.clone(), ansi);
+        let moved = moved(
+            op,
+            cast_from(time, tt, &timestamp_ntz())?,
+            &timestamp_ntz(),
+            by.clone(),
+            ansi,
+        );
         if whole_days || months {
             return cast_from(moved, &timestamp_ntz(), &DataType::Date32);
         }
@@ -171,7 +180,9 @@ fn parts_of(intervals: &ArrayRef, i: usize) -> Option<(i32, i64)> {
     if let Some(months) = intervals.as_primitive_opt::<IntervalYearMonthType>() {
         return Some((months.value(i), 0));
     }
-    let calendar = intervals.as_primitive_opt::<IntervalMonthDayNanoType>()?.value(i);
+    let calendar = intervals
+        .as_primitive_opt::<IntervalMonthDayNanoType>()?
+        .value(i);
     let days = i64::from(calendar.days).checked_mul(DAY_MICROS)?;
     let micros = days.checked_add(calendar.nanoseconds / 1000)?;
     Some((calendar.months, micros))
@@ -194,7 +205,11 @@ fn difference(
         t => cast_from(e, t, &timestamp_ntz()),
     };
     let args = vec![local(l, lt)?, local(r, rt)?];
-    Ok(time_call(Operator::Minus, day_time(), args, true))
+    let apart = time_call(Operator::Minus, day_time(), args, true);
+    Ok(match (lt, rt) {
+        (DataType::Date32, DataType::Date32) => Kernel::with_interval(apart, "DAY"),
+        _ => apart,
+    })
 }
 
 /// A date and a number of days later or earlier.
@@ -212,17 +227,23 @@ fn days(op: Operator, date: Expr, n: Expr, ansi: bool) -> Expr {
         };
         let strict = !call.params.starts_with("try_");
         call.over_arrays(|a| {
-            let (dates, days) = (a[0].as_primitive::<Date32Type>(), a[1].as_primitive::<Int32Type>());
-            let rows = dates.iter().zip(days).map(|(date, days)| match (date, days) {
-                (Some(date), Some(days)) => match step(date, days) {
-                    None if strict => Err(SparkError::external(
-                        "DATETIME_OVERFLOW",
-                        format!("`{}`: {days} days lead beyond the last date", call.params),
-                    )),
-                    moved => Ok(moved),
-                },
-                _ => Ok(None),
-            });
+            let (dates, days) = (
+                a[0].as_primitive::<Date32Type>(),
+                a[1].as_primitive::<Int32Type>(),
+            );
+            let rows = dates
+                .iter()
+                .zip(days)
+                .map(|(date, days)| match (date, days) {
+                    (Some(date), Some(days)) => match step(date, days) {
+                        None if strict => Err(SparkError::external(
+                            "DATETIME_OVERFLOW",
+                            format!("`{}`: {days} days lead beyond the last date", call.params),
+                        )),
+                        moved => Ok(moved),
+                    },
+                    _ => Ok(None),
+                });
             let out: PrimitiveArray<Date32Type> = rows.collect::<Result<_>>()?;
             Ok(Arc::new(out) as ArrayRef)
         })
@@ -244,7 +265,11 @@ fn scale(
         (false, false) => "try_multiply_interval",
     };
     let exact = !divide && is_integer(bt) && *it == day_time();
-    let to = if exact { DataType::Int64 } else { DataType::Float64 };
+    let to = if exact {
+        DataType::Int64
+    } else {
+        DataType::Float64
+    };
     let args = vec![interval, cast_from(by, bt, &to)?];
     let code: KernelFn = match exact {
         true => multiply_exact,

@@ -47,6 +47,35 @@ impl<'de> Deserialize<'de> for Entries<'de> {
     }
 }
 
+/// How deep values may be nested in each other, as in Spark. It bounds the stack that reading them takes.
+const MOST_NESTED: usize = 1000;
+
+/// Whether a JSON text is nested deeper than is read.
+fn too_deep(text: &str) -> bool {
+    let (mut depth, mut in_text, mut escaped) = (0usize, false, false);
+    text.len() > MOST_NESTED
+        && text.bytes().any(|byte| {
+            match (in_text, byte) {
+                (true, _) if escaped => escaped = false,
+                (true, b'\\') => escaped = true,
+                (_, b'"') => in_text = !in_text,
+                (false, b'[' | b'{') => depth += 1,
+                (false, b']' | b'}') => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth > MOST_NESTED
+        })
+}
+
+/// The first value of a text; what follows it is not looked at, as in Spark's functions that look into JSON.
+pub(super) fn first_value(text: &str) -> Option<&RawValue> {
+    if too_deep(text) {
+        return None;
+    }
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    values.next()?.ok()
+}
+
 /// Unparsed JSON of one column: for each value its text, and which row of the input it belongs to.
 pub(super) struct Column<'a> {
     /// `None` is NULL.
@@ -111,9 +140,7 @@ impl<'a> Column<'a> {
                 let zone = self.formats.zone;
                 self.numbers::<Date32Type>(t, bad, |v| match &self.formats.date {
                     None => parse_date(string(v)?.as_bytes()),
-                    Some(pattern) => {
-                        read_pattern(pattern, &string(v)?, t, zone)?.try_into().ok()
-                    }
+                    Some(pattern) => read_pattern(pattern, &string(v)?, t, zone)?.try_into().ok(),
                 })
             }
             DataType::Timestamp(_, zone) => {
@@ -141,7 +168,13 @@ impl<'a> Column<'a> {
     /// Converts every value that is not null; `None` marks the row as bad.
     fn each<T>(&self, bad: &mut [bool], f: impl Fn(&'a str) -> Option<T>) -> Vec<Option<T>> {
         let convert = |(v, row): (&Option<&'a str>, &usize)| {
-            let out = v.filter(|v| *v != "null").map(&f)?;
+            let out = match (*v)? {
+                // A record has to be more than nothing.
+                "null" if self.whole => None,
+                "null" => return None,
+                v if self.whole && too_deep(v) => None,
+                v => f(v),
+            };
             bad[*row] |= out.is_none();
             out
         };

@@ -55,6 +55,7 @@ mod elements;
 pub mod error;
 pub(crate) mod grouping;
 mod hash;
+pub(crate) mod interval_fields;
 pub(crate) mod intervals;
 pub mod json;
 mod json_infer;
@@ -85,6 +86,8 @@ mod testing;
 mod text;
 mod texts;
 pub mod windows;
+#[cfg(test)]
+mod zone_tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};

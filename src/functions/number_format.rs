@@ -16,14 +16,22 @@ use super::{Args, Resolver};
 
 /// The family of number patterns.
 pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
-    ("to_number", |a| to_number(a, "to_number", |c| read(c, true))),
-    ("try_to_number", |a| to_number(a, "try_to_number", |c| read(c, false))),
+    ("to_number", |a| {
+        to_number(a, "to_number", |c| read(c, true))
+    }),
+    ("try_to_number", |a| {
+        to_number(a, "try_to_number", |c| read(c, false))
+    }),
     ("to_char", to_char),
     ("to_varchar", to_char),
     ("format_number", format_number),
     ("conv", |a| {
         a.expect(3, 3)?;
-        let values = vec![a.string(0)?, a.cast(1, &DataType::Int32)?, a.cast(2, &DataType::Int32)?];
+        let values = vec![
+            a.string(0)?,
+            a.cast(1, &DataType::Int32)?,
+            a.cast(2, &DataType::Int32)?,
+        ];
         Ok(Kernel::call("conv", DataType::Utf8, "", conv, values))
     }),
 ];
@@ -47,7 +55,13 @@ fn to_number(args: Args<'_>, name: &'static str, code: KernelFn) -> Result<Expr>
     let (text, pattern) = pattern_of(&args)?;
     let (precision, scale) = pattern.decimal();
     let returns = DataType::Decimal128(precision, scale);
-    Ok(Kernel::call(name, returns, text, code, vec![args.string(0)?]))
+    Ok(Kernel::call(
+        name,
+        returns,
+        text,
+        code,
+        vec![args.string(0)?],
+    ))
 }
 
 fn read(call: &Call<'_>, strict: bool) -> Result<ColumnarValue> {
@@ -87,8 +101,13 @@ fn to_char(args: Args<'_>) -> Result<Expr> {
             "base64" => args.call("base64", vec![args.exprs[0].clone()]),
             "utf-8" => args.call("decode", vec![args.exprs[0].clone(), lit("UTF-8")]),
             other => {
-                let message = format!("to_char: '{other}' is no format of bytes; allowed are hex, base64, utf-8");
-                Err(SparkError::external("DATATYPE_MISMATCH.INVALID_ARG_VALUE", message))
+                let message = format!(
+                    "to_char: '{other}' is no format of bytes; allowed are hex, base64, utf-8"
+                );
+                Err(SparkError::external(
+                    "DATATYPE_MISMATCH.INVALID_ARG_VALUE",
+                    message,
+                ))
             }
         },
         t if is_number(t) || is_text(t) || *t == DataType::Null => {
@@ -99,7 +118,13 @@ fn to_char(args: Args<'_>) -> Result<Expr> {
                 t if super::coerce::is_integer(t) => args.cast(0, &DataType::Decimal128(20, 0))?,
                 _ => args.cast(0, &DataType::Decimal128(30, 15))?,
             };
-            Ok(Kernel::call("to_char", DataType::Utf8, text, write, vec![decimal]))
+            Ok(Kernel::call(
+                "to_char",
+                DataType::Utf8,
+                text,
+                write,
+                vec![decimal],
+            ))
         }
         _ => args.refuse(),
     }
@@ -126,7 +151,13 @@ fn format_number(args: Args<'_>) -> Result<Expr> {
         true => args.string(1)?,
         false => args.cast(1, &DataType::Int32)?,
     };
-    Ok(Kernel::call("format_number", DataType::Utf8, "", formatted, vec![value, shape]))
+    Ok(Kernel::call(
+        "format_number",
+        DataType::Utf8,
+        "",
+        formatted,
+        vec![value, shape],
+    ))
 }
 
 fn formatted(call: &Call<'_>) -> Result<ColumnarValue> {
@@ -143,7 +174,8 @@ fn formatted(call: &Call<'_>) -> Result<ColumnarValue> {
                 None => {
                     let text = a[1].as_string::<i32>().value(row);
                     Shape::of_pattern(text).ok_or_else(|| {
-                        let message = format!("format_number: '{text}' is no pattern such as #,##0.00");
+                        let message =
+                            format!("format_number: '{text}' is no pattern such as #,##0.00");
                         SparkError::external("INVALID_FORMAT", message)
                     })?
                 }
@@ -161,7 +193,9 @@ fn formatted(call: &Call<'_>) -> Result<ColumnarValue> {
 fn rounded(column: &ArrayRef, row: usize, digits: usize) -> Result<Option<String>> {
     if let DataType::Float32 | DataType::Float64 = column.data_type() {
         let wide = arrow::compute::cast(&column.slice(row, 1), &DataType::Float64)?;
-        let value = wide.as_primitive::<arrow::datatypes::Float64Type>().value(0);
+        let value = wide
+            .as_primitive::<arrow::datatypes::Float64Type>()
+            .value(0);
         return Ok(Some(format!("{value:.digits$}")));
     }
     let Some(text) = super::text::value_text(column, row, Default::default())? else {
@@ -183,7 +217,10 @@ fn rounded(column: &ArrayRef, row: usize, digits: usize) -> Result<Option<String
     let all = format!("{:0>width$}", number + u128::from(up), width = digits + 1);
     let (whole, fraction) = all.split_at(all.len() - digits);
     let point = if digits > 0 { "." } else { "" };
-    Ok(Some(format!("{}{whole}{point}{fraction}", if negative { "-" } else { "" })))
+    Ok(Some(format!(
+        "{}{whole}{point}{fraction}",
+        if negative { "-" } else { "" }
+    )))
 }
 
 /// How `format_number` spells: Java's `DecimalFormat`.
@@ -214,9 +251,12 @@ impl Shape {
     fn of_pattern(text: &str) -> Option<Self> {
         let digit = |c: char| matches!(c, '#' | '0' | ',' | '.');
         let start = text.find(digit)?;
-        let length = text[start..].find(|c| !digit(c)).unwrap_or(text.len() - start);
+        let length = text[start..]
+            .find(|c| !digit(c))
+            .unwrap_or(text.len() - start);
         let (body, behind) = text[start..].split_at(length);
-        let outside = |c: char| digit(c) || matches!(c, '%' | 'E' | ';' | '\u{2030}' | '\u{a4}' | '\'');
+        let outside =
+            |c: char| digit(c) || matches!(c, '%' | 'E' | ';' | '\u{2030}' | '\u{a4}' | '\'');
         if behind.contains(outside) || text[..start].contains(outside) {
             return None;
         }
@@ -263,7 +303,10 @@ impl Shape {
         let kept = fraction.trim_end_matches('0').len().max(self.least);
         let fraction = &fraction[..kept.min(fraction.len())];
         let point = if fraction.is_empty() { "" } else { "." };
-        format!("{sign}{}{grouped}{point}{fraction}{}", self.before, self.behind)
+        format!(
+            "{sign}{}{grouped}{point}{fraction}{}",
+            self.before, self.behind
+        )
     }
 }
 
@@ -319,7 +362,11 @@ fn converted(text: &str, from: i32, to: i32) -> Result<Option<String>> {
     let mut digits = vec![];
     loop {
         let digit = (rest % u64::from(base_to)) as u32;
-        digits.push(char::from_digit(digit, 36).unwrap_or('0').to_ascii_uppercase());
+        digits.push(
+            char::from_digit(digit, 36)
+                .unwrap_or('0')
+                .to_ascii_uppercase(),
+        );
         rest /= u64::from(base_to);
         if rest == 0 {
             break;

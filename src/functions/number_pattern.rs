@@ -48,7 +48,9 @@ impl NumberPattern {
             first = sign(&mut rest, &[("MI", Sign::Minus), ("S", Sign::Either)]);
         }
         let digits = |c: char| matches!(c, '0' | '9');
-        let length = rest.find(|c| !digits(c) && c != ',' && c != 'G').unwrap_or(rest.len());
+        let length = rest
+            .find(|c| !digits(c) && c != ',' && c != 'G')
+            .unwrap_or(rest.len());
         let (whole, mut rest) = rest.split_at(length);
         let point = rest.starts_with(['.', 'D']);
         if point {
@@ -65,12 +67,19 @@ impl NumberPattern {
             Some(_) => None,
             None => sign(
                 &mut rest,
-                &[("MI", Sign::Minus), ("S", Sign::Either), ("PR", Sign::Brackets)],
+                &[
+                    ("MI", Sign::Minus),
+                    ("S", Sign::Either),
+                    ("PR", Sign::Brackets),
+                ],
             ),
         };
         let groups: Vec<Group> = match whole {
             "" => vec![],
-            whole => whole.split([',', 'G']).map(Group::of).collect::<Option<_>>()?,
+            whole => whole
+                .split([',', 'G'])
+                .map(Group::of)
+                .collect::<Option<_>>()?,
         };
         let total = groups.iter().map(|group| group.digits).sum::<usize>() + fraction.len();
         (rest.is_empty() && (1..=38).contains(&total)).then_some(Self {
@@ -98,7 +107,10 @@ impl NumberPattern {
             negative = take_sign(&mut rest, sign, |text, sign| text.strip_prefix(sign));
         }
         if self.last == Some(Sign::Brackets) {
-            if let Some(inside) = rest.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')) {
+            if let Some(inside) = rest
+                .strip_prefix('<')
+                .and_then(|rest| rest.strip_suffix('>'))
+            {
                 (rest, negative) = (inside, true);
             }
         } else if let Some(sign) = self.last {
@@ -136,7 +148,11 @@ impl NumberPattern {
         }
         for (i, (digits, group)) in given.iter().zip(&self.groups[missing..]).enumerate() {
             let exact = group.full || i > 0;
-            let fits = if exact { digits.len() == group.digits } else { digits.len() <= group.digits };
+            let fits = if exact {
+                digits.len() == group.digits
+            } else {
+                digits.len() <= group.digits
+            };
             if !fits || digits.is_empty() {
                 return None;
             }
@@ -148,7 +164,10 @@ impl NumberPattern {
     pub(super) fn write(&self, value: i128, scale: i8) -> String {
         let plain = super::text::decimal_text(value.saturating_abs(), scale);
         let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
-        let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+        let (whole, fraction) = (
+            whole.trim_start_matches('0'),
+            fraction.trim_end_matches('0'),
+        );
         let room: usize = self.groups.iter().map(|group| group.digits).sum();
         let fits = whole.len() <= room && fraction.len() <= self.fraction;
         let mut out = Written::default();
@@ -172,7 +191,9 @@ impl NumberPattern {
             }
             out.0.push('.');
             match fits {
-                true => out.0.push_str(&format!("{fraction:0<width$}", width = self.fraction)),
+                true => out
+                    .0
+                    .push_str(&format!("{fraction:0<width$}", width = self.fraction)),
                 false => out.0.push_str(&"#".repeat(self.fraction)),
             }
             if out.0.ends_with('.') {

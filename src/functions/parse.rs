@@ -41,16 +41,20 @@ pub(crate) fn double(text: &str) -> Option<f64> {
 fn with_ascii_digits(text: &str) -> Cow<'_, str> {
     const ZEROS: [u32; 36] = [
         0x660, 0x6f0, 0x7c0, 0x966, 0x9e6, 0xa66, 0xae6, 0xb66, 0xbe6, 0xc66, 0xce6, 0xd66, 0xde6,
-        0xe50, 0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90, 0x1b50,
-        0x1bb0, 0x1c40, 0x1c50, 0xa620, 0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0, 0xff10,
+        0xe50, 0xed0, 0xf20, 0x1040, 0x1090, 0x17e0, 0x1810, 0x1946, 0x19d0, 0x1a80, 0x1a90,
+        0x1b50, 0x1bb0, 0x1c40, 0x1c50, 0xa620, 0xa8d0, 0xa900, 0xa9d0, 0xa9f0, 0xaa50, 0xabf0,
+        0xff10,
     ];
     if text.is_ascii() {
         return Cow::Borrowed(text);
     }
     let ascii = |c: char| {
         let code = u32::from(c);
-        let zero = ZEROS.iter().find(|zero| (**zero..**zero + 10).contains(&code));
-        zero.and_then(|zero| char::from_digit(code - zero, 10)).unwrap_or(c)
+        let zero = ZEROS
+            .iter()
+            .find(|zero| (**zero..**zero + 10).contains(&code));
+        zero.and_then(|zero| char::from_digit(code - zero, 10))
+            .unwrap_or(c)
     };
     Cow::Owned(text.chars().map(ascii).collect())
 }

@@ -44,7 +44,10 @@ fn field_name(e: &Expr, i: usize) -> String {
 /// The field's name, if `e` takes a field of a struct.
 pub(super) fn accessed_field(e: &Expr) -> Option<String> {
     if let Some((access, _)) = Kernel::of(e, "__field") {
-        return access.params().split_once(' ').map(|(_, name)| name.to_owned());
+        return access
+            .params()
+            .split_once(' ')
+            .map(|(_, name)| name.to_owned());
     }
     let Expr::ScalarFunction(f) = e else {
         return None;

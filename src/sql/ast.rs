@@ -11,16 +11,16 @@ use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, Ident, LambdaFunction, LimitClause, OrderByKind, Query, Select,
-    SelectItem, SetExpr, TrimWhereField, TypedString, UnaryOperator, Value, ValueWithSpan,
-    VisitMut, VisitorMut,
+    GroupByExpr, Ident, LambdaFunction, LimitClause, OrderByKind, Query, Select, SelectItem,
+    SetExpr, TrimWhereField, TypedString, UnaryOperator, Value, ValueWithSpan, VisitMut,
+    VisitorMut,
 };
 
 use super::aggregate::aggregate;
 use super::grouping::{grouping_window, name_window, replace_window};
 use super::hooks::{
     call, case, dot_by_text, hook, like, literal, minus, negate_if, rounding, shift, string,
-    structure, take,
+    structure, take, type_name,
 };
 use super::interval::interval_literal;
 use super::lateral::{Generator, Laterals};
@@ -219,7 +219,7 @@ impl Rewriter<'_> {
                 } else {
                     "try_cast"
                 };
-                Some(hook(format!("{how}:{data_type}"), [take(e)]))
+                Some(hook(format!("{how}:{}", type_name(data_type)), [take(e)]))
             }
             Expr::Interval(interval) => Some(interval_literal(interval)?),
             Expr::Case {
@@ -277,7 +277,9 @@ impl Rewriter<'_> {
                 let what = trim_what.take().map_or_else(|| string(" "), |w| *w);
                 Some(call("__trim", [string(name), take(e), what]))
             }
-            Expr::Struct { values, .. } => Some(structure(std::mem::take(values))),
+            Expr::Struct { values, .. } | Expr::Tuple(values) => {
+                Some(structure(std::mem::take(values)))
+            }
             Expr::Overlay {
                 expr: e,
                 overlay_what,
@@ -294,9 +296,6 @@ impl Rewriter<'_> {
             }
             Expr::Lambda(lambda) => {
                 fields_of_parameters(lambda);
-                if let Expr::Tuple(values) = lambda.body.as_mut() {
-                    *lambda.body = structure(std::mem::take(values));
-                }
                 None
             }
             Expr::Function(f) => self.function(f),
@@ -370,7 +369,13 @@ impl VisitorMut for Rewriter<'_> {
 
 /// In `timestampadd(MONTH, 1, ts)` the unit is a word, not a column.
 fn unit_as_text(name: &str, args: &mut [Expr]) {
-    const WITH_UNIT: [&str; 5] = ["timestampadd", "timestampdiff", "dateadd", "datediff", "date_diff"];
+    const WITH_UNIT: [&str; 5] = [
+        "timestampadd",
+        "timestampdiff",
+        "dateadd",
+        "datediff",
+        "date_diff",
+    ];
     if let [Expr::Identifier(unit), _, _] = args
         && WITH_UNIT.contains(&name)
     {

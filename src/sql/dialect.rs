@@ -141,13 +141,17 @@ impl Dialect for SparkDialect {
 }
 
 fn is_interval(parser: &Parser) -> bool {
-    let keyword = matches!(&parser.peek_token_ref().token, Token::Word(w) if w.keyword == Keyword::INTERVAL);
+    let keyword =
+        matches!(&parser.peek_token_ref().token, Token::Word(w) if w.keyword == Keyword::INTERVAL);
     let sign = usize::from(is_sign(parser, 1));
     keyword && is_amount(parser, 1 + sign)
 }
 
 fn is_sign(parser: &Parser, n: usize) -> bool {
-    matches!(parser.peek_nth_token_ref(n).token, Token::Minus | Token::Plus)
+    matches!(
+        parser.peek_nth_token_ref(n).token,
+        Token::Minus | Token::Plus
+    )
 }
 
 fn is_amount(parser: &Parser, n: usize) -> bool {
@@ -164,9 +168,9 @@ fn amount(parser: &mut Parser) -> Result<String, ParserError> {
         false => false,
     };
     let text = match parser.next_token().token {
-        Token::Number(text, _) | Token::SingleQuotedString(text) | Token::DoubleQuotedString(text) => {
-            text
-        }
+        Token::Number(text, _)
+        | Token::SingleQuotedString(text)
+        | Token::DoubleQuotedString(text) => text,
         other => return parser.expected("an interval's amount", TokenWithSpan::wrap(other)),
     };
     Ok(match (negative, text.trim().strip_prefix('-')) {
@@ -212,7 +216,17 @@ fn interval(parser: &mut Parser) -> Result<Expr, ParserError> {
 fn continues(parser: &Parser) -> bool {
     let sign = usize::from(is_sign(parser, 0));
     let unit = &parser.peek_nth_token_ref(sign + 1).token;
-    let units = ["YEAR", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND"];
+    let units = [
+        "YEAR",
+        "MONTH",
+        "WEEK",
+        "DAY",
+        "HOUR",
+        "MINUTE",
+        "SECOND",
+        "MILLISECOND",
+        "MICROSECOND",
+    ];
     let is_unit = |word: &str| {
         let word = word.to_uppercase();
         units.contains(&word.strip_suffix('S').unwrap_or(&word))

@@ -2,8 +2,9 @@
 
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CaseWhen, CeilFloorKind, DateTimeField, DictionaryField, Expr,
-    FunctionArg, FunctionArgExpr, FunctionArguments, Ident, UnaryOperator, Value, ValueWithSpan,
+    AccessExpr, ArrayElemTypeDef, BinaryOperator, CaseWhen, CeilFloorKind, DataType, DateTimeField,
+    DictionaryField, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, UnaryOperator,
+    Value, ValueWithSpan,
 };
 
 use super::names::column_name;
@@ -150,18 +151,21 @@ pub(super) fn like(e: &mut Expr) -> Option<Expr> {
             },
         }
     };
-    let chain = patterns.into_iter().map(one).reduce(|a, b| Expr::BinaryOp {
-        left: Box::new(a),
-        op: op.clone(),
-        right: Box::new(b),
-    })?;
+    let chain = patterns
+        .into_iter()
+        .map(one)
+        .reduce(|a, b| Expr::BinaryOp {
+            left: Box::new(a),
+            op: op.clone(),
+            right: Box::new(b),
+        })?;
     Some(Expr::Nested(Box::new(chain)))
 }
 
 /// The patterns of `ANY (…)`, `SOME (…)` or `ALL (…)`, and how their answers go together.
 fn several(any: bool, pattern: &mut Expr) -> Option<(Vec<Expr>, BinaryOperator)> {
     match pattern {
-        Expr::Tuple(items) if any => Some((std::mem::take(items), BinaryOperator::Or)),
+        Expr::Dictionary(_) if any => Some((struct_values(pattern)?, BinaryOperator::Or)),
         Expr::Nested(one) if any => Some((vec![take(one)], BinaryOperator::Or)),
         Expr::Function(f) => {
             let op = match f.name.to_string().to_lowercase().as_str() {
@@ -179,6 +183,33 @@ fn several(any: bool, pattern: &mut Expr) -> Option<(Vec<Expr>, BinaryOperator)>
             Some((patterns.collect::<Option<_>>()?, op))
         }
         _ => None,
+    }
+}
+
+/// The values of a tuple, which was made a struct already.
+fn struct_values(e: &mut Expr) -> Option<Vec<Expr>> {
+    let Expr::Dictionary(fields) = e else {
+        return None;
+    };
+    let is_struct = fields.first().is_some_and(|f| f.key.value == "fn:struct");
+    is_struct.then(|| fields.drain(1..).map(|f| *f.value).collect())
+}
+
+/// A type as Spark spells it.
+pub(super) fn type_name(t: &DataType) -> String {
+    match t {
+        DataType::Map(key, value) => format!("MAP<{}, {}>", type_name(key), type_name(value)),
+        DataType::Array(
+            ArrayElemTypeDef::AngleBracket(element) | ArrayElemTypeDef::Parenthesis(element),
+        ) => format!("ARRAY<{}>", type_name(element)),
+        DataType::Struct(fields, _) => {
+            let fields = fields.iter().map(|field| match &field.field_name {
+                Some(name) => format!("{name}: {}", type_name(&field.field_type)),
+                None => type_name(&field.field_type),
+            });
+            format!("STRUCT<{}>", fields.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
     }
 }
 

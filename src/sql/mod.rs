@@ -50,8 +50,8 @@ pub use session::{session_context, session_state};
 
 use weir_operators::EpochTime;
 
-use crate::functions::error::SparkError;
 use crate::functions::coerce::timestamp;
+use crate::functions::error::SparkError;
 use crate::functions::kernel::{Kernel, session_zone};
 use crate::functions::{Library, table};
 use lateral::{LateralPlanner, Laterals};
@@ -62,7 +62,7 @@ static DIALECT: dialect::SparkDialect = dialect::SparkDialect::NEW;
 
 /// A parser over `text` in Spark's dialect.
 fn parser(text: &str) -> Result<Parser<'static>> {
-    let text = raw::without_raw_strings(text);
+    let text = raw::usual_literals(text);
     Parser::new(&DIALECT)
         .try_with_sql(&text)
         .map_err(|e| SparkError::external("PARSE_SYNTAX_ERROR", e.to_string()))
@@ -205,10 +205,12 @@ pub fn physical(
     let bind = |node: Arc<dyn PhysicalExpr>| {
         let any: &dyn std::any::Any = node.as_ref();
         let function = any.downcast_ref::<ScalarFunctionExpr>();
-        Ok(match function.is_some_and(|f| f.fun().name() == EPOCH_TIME) {
-            true => Transformed::yes(Arc::new(EpochTime) as Arc<dyn PhysicalExpr>),
-            false => Transformed::no(node),
-        })
+        Ok(
+            match function.is_some_and(|f| f.fun().name() == EPOCH_TIME) {
+                true => Transformed::yes(Arc::new(EpochTime) as Arc<dyn PhysicalExpr>),
+                false => Transformed::no(node),
+            },
+        )
     };
     Ok(physical.transform_up(bind)?.data)
 }
@@ -277,7 +279,8 @@ impl<'a> Planning<'a> {
         &self,
         node: &mut impl datafusion::sql::sqlparser::ast::VisitMut,
     ) -> Result<Laterals> {
-        let is_scalar = |name: &str| table().contains_key(name) || self.library.functions.contains_key(name);
+        let is_scalar =
+            |name: &str| table().contains_key(name) || self.library.functions.contains_key(name);
         let mut rewriter = ast::Rewriter {
             is_scalar: &is_scalar,
             laterals: Laterals::default(),

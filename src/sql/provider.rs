@@ -22,6 +22,7 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType as SqlType};
 
 use crate::functions::cast;
 use crate::functions::error::SparkError;
+use crate::functions::interval_fields::fields_of;
 use crate::functions::{Library, lambdas, operators, resolve};
 use crate::types;
 use weir_connectors::file::decode::parse::Zone;
@@ -100,8 +101,13 @@ fn casted(type_text: &str, args: Vec<Expr>, schema: &DFSchema, lenient: bool) ->
     let Some(arg) = args.into_iter().next() else {
         return plan_err!("CAST needs a value");
     };
-    let from = arg.get_type(schema)?;
-    cast::written(arg, &from, &parse_type(type_text)?, lenient)
+    let (from, to) = (arg.get_type(schema)?, parse_type(type_text)?);
+    if to == DataType::Utf8
+        && let Some(fields) = fields_of(&arg, schema)
+    {
+        return Ok(cast::interval_text(arg, fields));
+    }
+    cast::written(arg, &from, &to, lenient)
 }
 
 fn parse_type(text: &str) -> Result<DataType> {

@@ -14,3 +14,4 @@ mod sinks;
 mod state_reader;
 mod support;
 mod worked_example;
+mod zones;

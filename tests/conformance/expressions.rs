@@ -52,7 +52,7 @@ pub(crate) fn only(mut case: Case, index: usize) -> Case {
 }
 
 /// The expressions between SELECT and FROM.
-fn items(query: &str) -> Option<Vec<String>> {
+pub(crate) fn items(query: &str) -> Option<Vec<String>> {
     let body = query.strip_prefix("SELECT ")?;
     let end = from(query)? - "SELECT ".len();
     let mut items = vec![String::new()];
@@ -67,7 +67,7 @@ fn items(query: &str) -> Option<Vec<String>> {
 }
 
 /// Where the FROM of the query begins.
-fn from(query: &str) -> Option<usize> {
+pub(crate) fn from(query: &str) -> Option<usize> {
     let mut at = 0;
     for (letter, outside) in letters(query) {
         if outside && query[at..].starts_with(" FROM ") {
@@ -94,21 +94,4 @@ fn letters(text: &str) -> impl Iterator<Item = (char, bool)> {
         }
         (letter, quote.is_none() && depth == 0)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn expressions_end_at_commas_outside_of_brackets_and_texts() {
-        let query = r"SELECT id, f(a, ',') AS x, 'it\'s, FROM ' AS y, extract(DAY FROM d) AS z FROM events";
-        let found = items(query).unwrap();
-        assert_eq!(
-            found,
-            ["id", "f(a, ',') AS x", r"'it\'s, FROM ' AS y", "extract(DAY FROM d) AS z"]
-        );
-        assert_eq!(&query[from(query).unwrap()..], "FROM events");
-        assert_eq!(items("WITH x AS (SELECT 1) SELECT * FROM x"), None);
-    }
 }

@@ -49,7 +49,11 @@ pub(crate) fn write_lines(path: &Path, entries: &[Entry]) -> std::io::Result<()>
     for entry in entries {
         let mut line = json!({"case": entry.case, "status": entry.status.name(), "why": entry.why});
         if let Some(expressions) = &entry.expressions {
-            let failed: Vec<_> = expressions.failed.iter().map(|(column, _)| column).collect();
+            let failed: Vec<_> = expressions
+                .failed
+                .iter()
+                .map(|(column, _)| column)
+                .collect();
             line["expressions"] = json!({"passed": expressions.passed, "failed": failed});
         }
         text.push_str(&line.to_string());

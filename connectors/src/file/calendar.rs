@@ -89,7 +89,8 @@ mod tests {
     #[test]
     fn date_every_day_of_eight_centuries_matches_the_calendar() {
         for days in -150_000..150_000 {
-            let expected = chrono::NaiveDate::from_num_days_from_ce_opt(days + 719_163).expect("a day");
+            let expected =
+                chrono::NaiveDate::from_num_days_from_ce_opt(days + 719_163).expect("a day");
             let (y, m, d) = civil(days.into());
             assert_eq!(
                 (y, m, d),

@@ -1,7 +1,5 @@
 //! Arrays with elements added, taken out or put in another order.
 
-use std::sync::Arc;
-
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, UInt32Array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{filter, interleave, is_not_null, take};
@@ -17,19 +15,33 @@ use super::super::{Args, Resolver};
 use super::{array_and_value, element, ints};
 
 pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
-    ("array_append", |a| add(a, "array_append", |c| added(c, false))),
-    ("array_prepend", |a| add(a, "array_prepend", |c| added(c, true))),
+    ("array_append", |a| {
+        add(a, "array_append", |c| added(c, false))
+    }),
+    ("array_prepend", |a| {
+        add(a, "array_prepend", |c| added(c, true))
+    }),
     ("array_insert", |a| {
         a.expect(3, 3)?;
         let (array, value, t) = array_and_value(&a, 2)?;
         let values = vec![array, a.cast(1, &DataType::Int32)?, value];
-        Ok(Kernel::call("array_insert", array_of(t), "", insert, values))
+        Ok(Kernel::call(
+            "array_insert",
+            array_of(t),
+            "",
+            insert,
+            values,
+        ))
     }),
     ("array_compact", |a| on_array(a, "array_compact", compact)),
     ("slice", |a| {
         a.expect(3, 3)?;
         let t = array_of(element(&a, 0)?);
-        let values = vec![a.cast(0, &t)?, a.cast(1, &DataType::Int32)?, a.cast(2, &DataType::Int32)?];
+        let values = vec![
+            a.cast(0, &t)?,
+            a.cast(1, &DataType::Int32)?,
+            a.cast(2, &DataType::Int32)?,
+        ];
         Ok(Kernel::call("slice", t, "", slice, values))
     }),
     ("array_repeat", |a| {
@@ -59,7 +71,13 @@ fn on_array(args: Args<'_>, name: &'static str, code: KernelFn) -> Result<Expr> 
 fn add(args: Args<'_>, name: &'static str, code: KernelFn) -> Result<Expr> {
     args.expect(2, 2)?;
     let (array, value, t) = array_and_value(&args, 1)?;
-    Ok(Kernel::call(name, array_of(t), "", code, vec![array, value]))
+    Ok(Kernel::call(
+        name,
+        array_of(t),
+        "",
+        code,
+        vec![array, value],
+    ))
 }
 
 /// An array column whose rows are made of elements of two columns, `(0, …)` of the first and `(1, …)` of the second.
@@ -87,7 +105,12 @@ impl<'a> Made<'a> {
         self.lengths.push(self.picks.len() - before);
     }
 
-    fn finish(self, t: &DataType, others: &ArrayRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+    fn finish(
+        self,
+        t: &DataType,
+        others: &ArrayRef,
+        nulls: Option<NullBuffer>,
+    ) -> Result<ArrayRef> {
         let columns: [&dyn Array; 2] = [&self.elements.columns[0], others];
         let values = interleave(&columns, &self.picks)?;
         list(t, OffsetBuffer::from_lengths(self.lengths), values, nulls)
@@ -111,7 +134,12 @@ fn added(call: &Call<'_>, in_front: bool) -> Result<ColumnarValue> {
         }
         let columns: [&dyn Array; 2] = [&elements.columns[0], &a[1]];
         let values = interleave(&columns, &picks)?;
-        list(call.returns, OffsetBuffer::from_lengths(lengths), values, elements.nulls)
+        list(
+            call.returns,
+            OffsetBuffer::from_lengths(lengths),
+            values,
+            elements.nulls,
+        )
     })
 }
 
@@ -173,7 +201,10 @@ pub(in super::super) fn check_size(size: usize, what: &str) -> Result<()> {
         return Ok(());
     }
     let message = format!("{what}: an array of {size} elements, allowed are {MOST_ELEMENTS}");
-    Err(SparkError::external("COLLECTION_SIZE_LIMIT_EXCEEDED.PARAMETER", message))
+    Err(SparkError::external(
+        "COLLECTION_SIZE_LIMIT_EXCEEDED.PARAMETER",
+        message,
+    ))
 }
 
 fn compact(call: &Call<'_>) -> Result<ColumnarValue> {
@@ -203,12 +234,20 @@ fn slice(call: &Call<'_>) -> Result<ColumnarValue> {
                     Err(SparkError::external(parameter, format!("slice: {message}")))
                 };
                 let from = match start {
-                    0 => return wrong("INVALID_PARAMETER_VALUE.START", "the start 0 is invalid; it counts from 1, or from -1 backwards"),
+                    0 => {
+                        return wrong(
+                            "INVALID_PARAMETER_VALUE.START",
+                            "the start 0 is invalid; it counts from 1, or from -1 backwards",
+                        );
+                    }
                     1.. => start - 1,
                     _ => range.len() as i64 + start,
                 };
                 let Ok(count) = usize::try_from(count) else {
-                    return wrong("INVALID_PARAMETER_VALUE.LENGTH", &format!("the length {count} is negative"));
+                    return wrong(
+                        "INVALID_PARAMETER_VALUE.LENGTH",
+                        &format!("the length {count} is negative"),
+                    );
                 };
                 if let Ok(from) = usize::try_from(from) {
                     picks.extend(range.skip(from).take(count).map(|i| i as u32));
@@ -217,7 +256,12 @@ fn slice(call: &Call<'_>) -> Result<ColumnarValue> {
             lengths.push(picks.len() - before);
         }
         let values = take(&elements.columns[0], &UInt32Array::from(picks), None)?;
-        list(call.returns, OffsetBuffer::from_lengths(lengths), values, nulls)
+        list(
+            call.returns,
+            OffsetBuffer::from_lengths(lengths),
+            values,
+            nulls,
+        )
     })
 }
 
@@ -232,7 +276,12 @@ fn repeat(call: &Call<'_>) -> Result<ColumnarValue> {
             .collect();
         let values = take(&a[0], &picks, None)?;
         let nulls = counts.nulls().cloned();
-        list(call.returns, OffsetBuffer::from_lengths(lengths), values, nulls)
+        list(
+            call.returns,
+            OffsetBuffer::from_lengths(lengths),
+            values,
+            nulls,
+        )
     })
 }
 
@@ -266,7 +315,12 @@ fn flatten(call: &Call<'_>) -> Result<ColumnarValue> {
         }
         let values = take(inner.values(), &UInt32Array::from(picks), None)?;
         let nulls = Some(NullBuffer::from(alive));
-        list(call.returns, OffsetBuffer::from_lengths(lengths), values, nulls)
+        list(
+            call.returns,
+            OffsetBuffer::from_lengths(lengths),
+            values,
+            nulls,
+        )
     })
 }
 

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, PrimitiveArray, StringArray, StructArray, UInt32Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, PrimitiveArray, StringArray, StructArray, UInt32Array,
+};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::take;
 use arrow::datatypes::{
-    DataType, DurationMicrosecondType, Field, Int64Type, IntervalYearMonthType, TimestampMicrosecondType,
+    DataType, DurationMicrosecondType, Field, Int64Type, IntervalYearMonthType,
+    TimestampMicrosecondType,
 };
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::{Result, plan_err};
@@ -41,8 +44,12 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
         element(&a, 0)?;
         a.call("size", vec![a.exprs[0].clone()])
     }),
-    ("array_max", |a| extreme(a, "array_max", |c| pick_extreme(c, true))),
-    ("array_min", |a| extreme(a, "array_min", |c| pick_extreme(c, false))),
+    ("array_max", |a| {
+        extreme(a, "array_max", |c| pick_extreme(c, true))
+    }),
+    ("array_min", |a| {
+        extreme(a, "array_min", |c| pick_extreme(c, false))
+    }),
     ("array_sort", |a| {
         a.expect(1, 1)?;
         let t = array_of(element(&a, 0)?);
@@ -74,7 +81,13 @@ fn sequence(args: Args<'_>) -> Result<Expr> {
         if args.exprs.len() == 3 {
             values.push(args.cast(2, &t)?);
         }
-        return Ok(Kernel::call("sequence", array_of(t), "", whole_numbers, values));
+        return Ok(Kernel::call(
+            "sequence",
+            array_of(t),
+            "",
+            whole_numbers,
+            values,
+        ));
     }
     if !matches!(t, DataType::Date32 | DataType::Timestamp(_, _)) {
         return args.refuse();
@@ -82,13 +95,23 @@ fn sequence(args: Args<'_>) -> Result<Expr> {
     match args.types.get(2) {
         Some(DataType::Duration(_) | DataType::Interval(_)) => values.push(args.exprs[2].clone()),
         Some(_) => return args.refuse(),
-        None => values.push(lit(ScalarValue::DurationMicrosecond(Some(super::super::intervals::DAY_MICROS)))),
+        None => values.push(lit(ScalarValue::DurationMicrosecond(Some(
+            super::super::intervals::DAY_MICROS,
+        )))),
     }
-    let params = if args.exprs.len() == 3 { "" } else { "either way" };
+    let params = if args.exprs.len() == 3 {
+        ""
+    } else {
+        "either way"
+    };
     Ok(Kernel::call("sequence", array_of(t), params, times, values))
 }
 
-fn boundary(start: impl std::fmt::Display, stop: impl std::fmt::Display, step: impl std::fmt::Display) -> datafusion::error::DataFusionError {
+fn boundary(
+    start: impl std::fmt::Display,
+    stop: impl std::fmt::Display,
+    step: impl std::fmt::Display,
+) -> datafusion::error::DataFusionError {
     let message = format!("sequence: no steps of {step} lead from {start} to {stop}");
     SparkError::external("INVALID_PARAMETER_VALUE.BOUNDARY", message)
 }
@@ -99,7 +122,10 @@ fn whole_numbers(call: &Call<'_>) -> Result<ColumnarValue> {
             .iter()
             .map(|column| arrow::compute::cast(column, &DataType::Int64))
             .collect::<Result<Vec<_>, _>>()?;
-        let numbers: Vec<&Int64Array> = wide.iter().map(|column| column.as_primitive::<Int64Type>()).collect();
+        let numbers: Vec<&Int64Array> = wide
+            .iter()
+            .map(|column| column.as_primitive::<Int64Type>())
+            .collect();
         let (mut values, mut lengths, mut alive) = (vec![], vec![], vec![]);
         for row in 0..a[0].len() {
             let whole = numbers.iter().all(|column| column.is_valid(row));
@@ -108,9 +134,16 @@ fn whole_numbers(call: &Call<'_>) -> Result<ColumnarValue> {
                 let (start, stop) = (numbers[0].value(row), numbers[1].value(row));
                 let step = match numbers.get(2) {
                     Some(steps) => steps.value(row),
-                    None => if start <= stop { 1 } else { -1 },
+                    None => {
+                        if start <= stop {
+                            1
+                        } else {
+                            -1
+                        }
+                    }
                 };
-                let fits = start == stop || (step > 0 && start < stop) || (step < 0 && start > stop);
+                let fits =
+                    start == stop || (step > 0 && start < stop) || (step < 0 && start > stop);
                 if !fits {
                     return Err(boundary(start, stop, step));
                 }
@@ -118,7 +151,12 @@ fn whole_numbers(call: &Call<'_>) -> Result<ColumnarValue> {
                     0 => 1,
                     step => (i128::from(stop) - i128::from(start)) / i128::from(step) + 1,
                 };
-                check_size(usize::try_from(count).unwrap_or(usize::MAX).saturating_add(before), "sequence")?;
+                check_size(
+                    usize::try_from(count)
+                        .unwrap_or(usize::MAX)
+                        .saturating_add(before),
+                    "sequence",
+                )?;
                 values.extend((0..count as i64).map(|i| start.wrapping_add(i.wrapping_mul(step))));
             }
             lengths.push(values.len() - before);
@@ -127,8 +165,16 @@ fn whole_numbers(call: &Call<'_>) -> Result<ColumnarValue> {
         let DataType::List(field) = call.returns else {
             return plan_err!("{} is no array", call.returns);
         };
-        let values = arrow::compute::cast(&(Arc::new(Int64Array::from(values)) as ArrayRef), field.data_type())?;
-        list(call.returns, OffsetBuffer::from_lengths(lengths), values, Some(NullBuffer::from(alive)))
+        let values = arrow::compute::cast(
+            &(Arc::new(Int64Array::from(values)) as ArrayRef),
+            field.data_type(),
+        )?;
+        list(
+            call.returns,
+            OffsetBuffer::from_lengths(lengths),
+            values,
+            Some(NullBuffer::from(alive)),
+        )
     })
 }
 
@@ -146,7 +192,10 @@ fn times(call: &Call<'_>) -> Result<ColumnarValue> {
         _ => Zone::Utc,
     };
     call.over_arrays(|a| {
-        let ends = [convert(&a[0], &t, How::strict(zone))?, convert(&a[1], &t, How::strict(zone))?];
+        let ends = [
+            convert(&a[0], &t, How::strict(zone))?,
+            convert(&a[1], &t, How::strict(zone))?,
+        ];
         let ends = [0, 1].map(|i| ends[i].as_primitive::<TimestampMicrosecondType>());
         let (mut values, mut lengths, mut alive) = (vec![], vec![], vec![]);
         for row in 0..a[0].len() {
@@ -163,9 +212,19 @@ fn times(call: &Call<'_>) -> Result<ColumnarValue> {
             lengths.push(values.len() - before);
             alive.push(whole);
         }
-        let values = PrimitiveArray::<TimestampMicrosecondType>::from(values).with_data_type(t.clone());
-        let values = convert(&(Arc::new(values) as ArrayRef), field.data_type(), How::strict(zone))?;
-        list(call.returns, OffsetBuffer::from_lengths(lengths), values, Some(NullBuffer::from(alive)))
+        let values =
+            PrimitiveArray::<TimestampMicrosecondType>::from(values).with_data_type(t.clone());
+        let values = convert(
+            &(Arc::new(values) as ArrayRef),
+            field.data_type(),
+            How::strict(zone),
+        )?;
+        list(
+            call.returns,
+            OffsetBuffer::from_lengths(lengths),
+            values,
+            Some(NullBuffer::from(alive)),
+        )
     })
 }
 
@@ -177,18 +236,33 @@ fn step_of(steps: &ArrayRef, row: usize) -> (i32, i64) {
     match steps.as_primitive_opt::<IntervalYearMonthType>() {
         Some(months) => (months.value(row), 0),
         None => {
-            let calendar = steps.as_primitive::<arrow::datatypes::IntervalMonthDayNanoType>().value(row);
+            let calendar = steps
+                .as_primitive::<arrow::datatypes::IntervalMonthDayNanoType>()
+                .value(row);
             let days = i64::from(calendar.days) * super::super::intervals::DAY_MICROS;
-            (calendar.months, days.saturating_add(calendar.nanoseconds / 1000))
+            (
+                calendar.months,
+                days.saturating_add(calendar.nanoseconds / 1000),
+            )
         }
     }
 }
 
-fn steps(start: i64, stop: i64, (months, micros): (i32, i64), zone: Zone, values: &mut Vec<i64>) -> Result<()> {
+fn steps(
+    start: i64,
+    stop: i64,
+    (months, micros): (i32, i64),
+    zone: Zone,
+    values: &mut Vec<i64>,
+) -> Result<()> {
     let forward = months > 0 || (months == 0 && micros > 0);
     let still = months == 0 && micros == 0;
     if start != stop && (still || forward != (start < stop)) {
-        return Err(boundary(start, stop, format!("{months} months and {micros} microseconds")));
+        return Err(boundary(
+            start,
+            stop,
+            format!("{months} months and {micros} microseconds"),
+        ));
     }
     for count in 0i64.. {
         let at = i32::try_from(count)
@@ -258,12 +332,18 @@ fn zip(call: &Call<'_>) -> Result<ColumnarValue> {
             }
             lengths.push(length);
         }
-        let columns = lists.iter().zip(picks).map(|(elements, picks)| {
-            take(&elements.columns[0], &UInt32Array::from(picks), None)
-        });
+        let columns = lists
+            .iter()
+            .zip(picks)
+            .map(|(elements, picks)| take(&elements.columns[0], &UInt32Array::from(picks), None));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let values = StructArray::try_new(fields.clone(), columns, None)?;
-        list(call.returns, OffsetBuffer::from_lengths(lengths), Arc::new(values), nulls)
+        list(
+            call.returns,
+            OffsetBuffer::from_lengths(lengths),
+            Arc::new(values),
+            nulls,
+        )
     })
 }
 

@@ -27,7 +27,13 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
         a.expect(2, 2)?;
         let (array, value, element) = array_and_value(&a, 1)?;
         let t = array_of(element);
-        Ok(Kernel::call("array_remove", t, "", remove, vec![array, value]))
+        Ok(Kernel::call(
+            "array_remove",
+            t,
+            "",
+            remove,
+            vec![array, value],
+        ))
     }),
     ("array_distinct", |a| {
         combine(a, "array_distinct", 1, |c| set(c, Pick::Either))
@@ -44,7 +50,13 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
     ("arrays_overlap", |a| {
         a.expect(2, 2)?;
         let (arrays, _) = same_arrays(&a)?;
-        Ok(Kernel::call("arrays_overlap", DataType::Boolean, "", overlap, arrays))
+        Ok(Kernel::call(
+            "arrays_overlap",
+            DataType::Boolean,
+            "",
+            overlap,
+            arrays,
+        ))
     }),
 ];
 
@@ -85,7 +97,9 @@ fn position(call: &Call<'_>) -> Result<ColumnarValue> {
             if a[0].is_null(row) || a[1].is_null(row) {
                 return None;
             }
-            let place = elements.range(row).position(|i| own.row(i) == wanted.row(row));
+            let place = elements
+                .range(row)
+                .position(|i| own.row(i) == wanted.row(row));
             Some(place.map_or(0, |place| place as i64 + 1))
         };
         let found = (0..a[0].len()).map(row);
@@ -103,13 +117,20 @@ fn remove(call: &Call<'_>) -> Result<ColumnarValue> {
         for row in 0..a[0].len() {
             let before = kept.len();
             if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
-                let differing = elements.range(row).filter(|i| own.row(*i) != wanted.row(row));
+                let differing = elements
+                    .range(row)
+                    .filter(|i| own.row(*i) != wanted.row(row));
                 kept.extend(differing.map(|i| i as u32));
             }
             lengths.push(kept.len() - before);
         }
         let values = take(&elements.columns[0], &UInt32Array::from(kept), None)?;
-        list(call.returns, OffsetBuffer::from_lengths(lengths), values, nulls)
+        list(
+            call.returns,
+            OffsetBuffer::from_lengths(lengths),
+            values,
+            nulls,
+        )
     })
 }
 
@@ -163,7 +184,12 @@ fn set(call: &Call<'_>, pick: Pick) -> Result<ColumnarValue> {
         }
         let columns: [&dyn Array; 2] = [&both[0].columns[0], &both[1].columns[0]];
         let values = interleave(&columns, &picks)?;
-        list(call.returns, OffsetBuffer::from_lengths(lengths), values, nulls)
+        list(
+            call.returns,
+            OffsetBuffer::from_lengths(lengths),
+            values,
+            nulls,
+        )
     })
 }
 

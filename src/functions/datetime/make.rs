@@ -21,7 +21,9 @@ use super::{days_of, moment};
 
 pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
     ("make_date", make_date),
-    ("make_timestamp", |a| make(a, "make_timestamp", &timestamp())),
+    ("make_timestamp", |a| {
+        make(a, "make_timestamp", &timestamp())
+    }),
     ("make_timestamp_ltz", |a| {
         make(a, "make_timestamp_ltz", &timestamp())
     }),
@@ -50,7 +52,13 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
     ("unix_date", |a| {
         a.expect(1, 1)?;
         let days = vec![a.cast(0, &DataType::Date32)?];
-        Ok(Kernel::call("unix_date", DataType::Int32, "", relabel, days))
+        Ok(Kernel::call(
+            "unix_date",
+            DataType::Int32,
+            "",
+            relabel,
+            days,
+        ))
     }),
     ("date_from_unix_date", |a| {
         a.expect(1, 1)?;
@@ -98,7 +106,9 @@ fn make_date(args: Args<'_>) -> Result<Expr> {
                 let [y, m, d] = parts.map(|p| p.value(i));
                 match date(y, m, d) {
                     Some(date) => Ok(Some(days_of(date))),
-                    None => Err(out_of_bounds(format!("make_date: there is no day {y}-{m}-{d}"))),
+                    None => Err(out_of_bounds(format!(
+                        "make_date: there is no day {y}-{m}-{d}"
+                    ))),
                 }
             };
             let days: PrimitiveArray<Date32Type> =
@@ -228,7 +238,13 @@ fn from_units(args: Args<'_>, micros: i64) -> Result<Expr> {
         })
     };
     let params = micros.to_string();
-    Ok(Kernel::call("timestamp_of", timestamp(), params, code, vec![n]))
+    Ok(Kernel::call(
+        "timestamp_of",
+        timestamp(),
+        params,
+        code,
+        vec![n],
+    ))
 }
 
 /// A TIMESTAMP as a count of units of so many microseconds since 1970, rounded down.
@@ -244,5 +260,11 @@ fn to_units(args: Args<'_>, micros: i64) -> Result<Expr> {
         })
     };
     let params = micros.to_string();
-    Ok(Kernel::call("unix_units", DataType::Int64, params, code, vec![t]))
+    Ok(Kernel::call(
+        "unix_units",
+        DataType::Int64,
+        params,
+        code,
+        vec![t],
+    ))
 }

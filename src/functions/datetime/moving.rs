@@ -9,13 +9,13 @@ use arrow::datatypes::{
 use chrono::{Datelike, Days, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, Timelike};
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::{ColumnarValue, Expr, Operator, lit};
+use datafusion::logical_expr::{Expr, Operator, lit};
 use datafusion::scalar::ScalarValue;
 use weir_connectors::file::decode::parse::Zone;
 
 use super::super::coerce::timestamp;
 use super::super::error::SparkError;
-use super::super::kernel::{Call, Kernel, KernelFn};
+use super::super::kernel::{Kernel, KernelFn};
 use super::super::text::date_of;
 use super::super::{Args, Resolver, operators};
 use super::{Shift, add_day_time, add_months, clock, days_of, moment, time, zone_of};
@@ -42,7 +42,8 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
             call.over_arrays(|a| {
                 let months = a[1].as_primitive::<Int32Type>();
                 each_date(&a[0], |i, date| match months.is_valid(i) {
-                    true => date.by_months(months.value(i))
+                    true => date
+                        .by_months(months.value(i))
                         .ok_or_else(|| overflow("add_months"))
                         .map(Some),
                     false => Ok(None),
@@ -64,9 +65,8 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
     ("last_day", |a| {
         a.expect(1, 1)?;
         let date = vec![a.cast(0, &DataType::Date32)?];
-        let code: KernelFn = |c| {
-            c.over_arrays(|a| each_date(&a[0], |_, date| Ok(Some(last_of_month(date)))))
-        };
+        let code: KernelFn =
+            |c| c.over_arrays(|a| each_date(&a[0], |_, date| Ok(Some(last_of_month(date)))));
         Ok(Kernel::call("last_day", DataType::Date32, "", code, date))
     }),
     ("trunc", |a| {
@@ -131,8 +131,7 @@ fn day_difference(args: Args<'_>) -> Result<Expr> {
                 a[0].as_primitive::<Date32Type>(),
                 a[1].as_primitive::<Date32Type>(),
             );
-            let out: PrimitiveArray<Int32Type> =
-                arrow::compute::binary(x, y, i32::wrapping_sub)?;
+            let out: PrimitiveArray<Int32Type> = arrow::compute::binary(x, y, i32::wrapping_sub)?;
             Ok(Arc::new(out) as ArrayRef)
         })
     };
@@ -155,7 +154,11 @@ fn next_day(date: NaiveDate, name: &str) -> Result<NaiveDate> {
         "SUNDAY",
     ];
     let wanted = name.trim().to_uppercase();
-    let short = |name: &str| [2, 3].iter().any(|n| name.get(..*n) == Some(wanted.as_str()));
+    let short = |name: &str| {
+        [2, 3]
+            .iter()
+            .any(|n| name.get(..*n) == Some(wanted.as_str()))
+    };
     let Some(day) = NAMES
         .iter()
         .position(|name| **name == *wanted || short(name))
@@ -205,7 +208,13 @@ fn date_trunc(args: Args<'_>) -> Result<Expr> {
             Ok(Arc::new(out.with_data_type(c.returns.clone())) as ArrayRef)
         })
     };
-    Ok(Kernel::call("date_trunc", t, "", code, vec![args.string(0)?, at]))
+    Ok(Kernel::call(
+        "date_trunc",
+        t,
+        "",
+        code,
+        vec![args.string(0)?, at],
+    ))
 }
 
 /// The beginning of the unit that a moment is in; `None` for text that is no unit.
@@ -241,7 +250,11 @@ fn months_between(args: Args<'_>) -> Result<Expr> {
         3 => args.cast(2, &DataType::Boolean)?,
         _ => lit(true),
     };
-    let values = vec![args.cast(0, &timestamp())?, args.cast(1, &timestamp())?, rounded];
+    let values = vec![
+        args.cast(0, &timestamp())?,
+        args.cast(1, &timestamp())?,
+        rounded,
+    ];
     let code: KernelFn = |c| {
         c.over_arrays(|a| {
             let times = [0, 1].map(|i| a[i].as_primitive::<TimestampMicrosecondType>());
@@ -261,7 +274,13 @@ fn months_between(args: Args<'_>) -> Result<Expr> {
             Ok(Arc::new(rows.collect::<PrimitiveArray<Float64Type>>()) as ArrayRef)
         })
     };
-    Ok(Kernel::call("months_between", DataType::Float64, "", code, values))
+    Ok(Kernel::call(
+        "months_between",
+        DataType::Float64,
+        "",
+        code,
+        values,
+    ))
 }
 
 fn months_apart(x: NaiveDateTime, y: NaiveDateTime) -> f64 {
@@ -356,8 +375,9 @@ impl Unit {
             }
             Self::Months(n) => {
                 let (from, to) = (clock(from, zone)?, clock(to, zone)?);
-                let mut months =
-                    i64::from((to.year() - from.year()) * 12 + to.month() as i32 - from.month() as i32);
+                let mut months = i64::from(
+                    (to.year() - from.year()) * 12 + to.month() as i32 - from.month() as i32,
+                );
                 let rest = |t: NaiveDateTime| (t.day(), t.time());
                 if months > 0 && rest(to) < rest(from) {
                     months -= 1;
@@ -380,18 +400,27 @@ fn timestamp_add(args: Args<'_>) -> Result<Expr> {
             let (unit, zone) = (Unit::of(c.params), zone_of(c.returns, c.zone));
             let times = a[0].as_primitive::<TimestampMicrosecondType>();
             let counts = a[1].as_primitive::<Int64Type>();
-            let rows = times.iter().zip(counts).map(|(time, count)| match (time, count) {
-                (Some(time), Some(count)) => unit
-                    .add(time, count, zone)
-                    .ok_or_else(|| overflow("timestampadd"))
-                    .map(Some),
-                _ => Ok(None),
-            });
+            let rows = times
+                .iter()
+                .zip(counts)
+                .map(|(time, count)| match (time, count) {
+                    (Some(time), Some(count)) => unit
+                        .add(time, count, zone)
+                        .ok_or_else(|| overflow("timestampadd"))
+                        .map(Some),
+                    _ => Ok(None),
+                });
             let out: PrimitiveArray<TimestampMicrosecondType> = rows.collect::<Result<_>>()?;
             Ok(Arc::new(out.with_data_type(c.returns.clone())) as ArrayRef)
         })
     };
-    Ok(Kernel::call("timestampadd", t, unit.text(), code, vec![at, count]))
+    Ok(Kernel::call(
+        "timestampadd",
+        t,
+        unit.text(),
+        code,
+        vec![at, count],
+    ))
 }
 
 fn timestamp_diff(args: Args<'_>) -> Result<Expr> {
@@ -409,7 +438,13 @@ fn timestamp_diff(args: Args<'_>) -> Result<Expr> {
             Ok(Arc::new(rows.collect::<PrimitiveArray<Int64Type>>()) as ArrayRef)
         })
     };
-    Ok(Kernel::call("timestampdiff", DataType::Int64, unit.text(), code, times))
+    Ok(Kernel::call(
+        "timestampdiff",
+        DataType::Int64,
+        unit.text(),
+        code,
+        times,
+    ))
 }
 
 #[cfg(test)]

@@ -95,7 +95,13 @@ fn format(args: &Args<'_>, i: usize, pattern: Expr) -> Result<Expr> {
     check(&pattern, for_writing)?;
     let pattern = cast_to(pattern, &DataType::Utf8, args.schema)?;
     let values = vec![args.cast(i, &timestamp())?, pattern];
-    Ok(Kernel::call("date_format", DataType::Utf8, "", write, values))
+    Ok(Kernel::call(
+        "date_format",
+        DataType::Utf8,
+        "",
+        write,
+        values,
+    ))
 }
 
 fn write(call: &Call<'_>) -> Result<ColumnarValue> {
@@ -139,7 +145,13 @@ fn unix_timestamp(args: Args<'_>) -> Result<Expr> {
             Ok(Arc::new(t.unary::<_, Int64Type>(|v| v / 1_000_000)) as ArrayRef)
         })
     };
-    Ok(Kernel::call("unix_timestamp", DataType::Int64, "", code, vec![time]))
+    Ok(Kernel::call(
+        "unix_timestamp",
+        DataType::Int64,
+        "",
+        code,
+        vec![time],
+    ))
 }
 
 /// `to_timestamp(x[, pattern])` and its kin. Without a pattern, and for what is no text, it is a cast.
@@ -149,7 +161,11 @@ fn parse(args: Args<'_>, to: &DataType, lenient: bool) -> Result<Expr> {
         return cast_expr(args.exprs[0].clone(), &args.types[0], to, lenient);
     }
     check(&args.exprs[1], for_reading)?;
-    let name = if lenient { "try_parse_time" } else { "parse_time" };
+    let name = if lenient {
+        "try_parse_time"
+    } else {
+        "parse_time"
+    };
     let values = vec![args.string(0)?, args.string(1)?];
     Ok(Kernel::call(name, to.clone(), name, read, values))
 }

@@ -32,7 +32,13 @@ fn between(args: &Args<'_>, zones: [Expr; 2], t: &DataType) -> Result<Expr> {
     args.expect(2, 2)?;
     let [from, to] = zones;
     let values = vec![args.cast(0, t)?, from, to];
-    Ok(Kernel::call("convert_timezone", t.clone(), "", convert, values))
+    Ok(Kernel::call(
+        "convert_timezone",
+        t.clone(),
+        "",
+        convert,
+        values,
+    ))
 }
 
 /// `convert_timezone([from, ]to, time)`: a TIMESTAMP_NTZ.

@@ -140,5 +140,10 @@ fn zip(run: &Run<'_>) -> Result<ArrayRef> {
     let left = take(lists[0].values(), &left, None)?;
     let right = take(lists[1].values(), &right, None)?;
     let values = evaluate(run.lambdas[0], &[&left, &right], &UInt32Array::from(rows))?;
-    list(run.returns, OffsetBuffer::from_lengths(lengths), values, nulls)
+    list(
+        run.returns,
+        OffsetBuffer::from_lengths(lengths),
+        values,
+        nulls,
+    )
 }

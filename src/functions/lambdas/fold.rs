@@ -61,9 +61,9 @@ fn fold(run: &Run<'_>) -> Result<ArrayRef> {
     let everyone = UInt32Array::from_iter_values(0..count as u32);
     let alive = match &elements.nulls {
         None => everyone,
-        Some(nulls) => {
-            UInt32Array::from_iter_values((0..count).filter(|i| nulls.is_valid(*i)).map(|i| i as u32))
-        }
+        Some(nulls) => UInt32Array::from_iter_values(
+            (0..count).filter(|i| nulls.is_valid(*i)).map(|i| i as u32),
+        ),
     };
     let result = match run.lambdas.get(1) {
         Some(finish) => evaluate(finish, &[&take(&folded, &alive, None)?], &alive)?,

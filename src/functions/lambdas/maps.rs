@@ -150,5 +150,11 @@ fn zip(run: &Run<'_>) -> Result<ArrayRef> {
     let (left, right) = (side(0, |e| e.0)?, side(1, |e| e.1)?);
     let rows = UInt32Array::from(rows);
     let values = evaluate(run.lambdas[0], &[&keys, &left, &right], &rows)?;
-    map_array(run.returns, OffsetBuffer::from_lengths(lengths), keys, values, nulls)
+    map_array(
+        run.returns,
+        OffsetBuffer::from_lengths(lengths),
+        keys,
+        values,
+        nulls,
+    )
 }

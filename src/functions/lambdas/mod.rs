@@ -116,8 +116,10 @@ impl Lambdas {
         Ok(types)
     }
 
-    fn refused(&self, types: &[DataType]) -> impl FnOnce(datafusion::error::DataFusionError) -> datafusion::error::DataFusionError
-    {
+    fn refused(
+        &self,
+        types: &[DataType],
+    ) -> impl FnOnce(datafusion::error::DataFusionError) -> datafusion::error::DataFusionError {
         let (name, types) = (self.function.name, list_types(types));
         move |e| match SparkError::find(&e) {
             Some(found) => SparkError::external(

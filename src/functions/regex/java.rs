@@ -179,7 +179,8 @@ impl Translation<'_> {
     fn escape(&mut self, in_class: bool) -> Done {
         const BLANK: &str = "\\t\\n\\x0B\\f\\r ";
         const WORD: &str = "a-zA-Z0-9_";
-        const FLAT: &str = " \\t\\xA0\\x{1680}\\x{180e}\\x{2000}-\\x{200a}\\x{202f}\\x{205f}\\x{3000}";
+        const FLAT: &str =
+            " \\t\\xA0\\x{1680}\\x{180e}\\x{2000}-\\x{200a}\\x{202f}\\x{205f}\\x{3000}";
         const DOWN: &str = "\\n\\x0B\\f\\r\\x{85}\\x{2028}\\x{2029}";
         let Some(letter) = self.letters.next() else {
             return Err("a backslash stands at its end".to_owned());
@@ -307,7 +308,9 @@ impl Translation<'_> {
 /// A letter that means itself.
 fn escaped(letter: char) -> String {
     match letter {
-        c if c.is_alphanumeric() || c == '_' || !c.is_ascii() || c == '<' || c == '>' => c.to_string(),
+        c if c.is_alphanumeric() || c == '_' || !c.is_ascii() || c == '<' || c == '>' => {
+            c.to_string()
+        }
         c if c.is_ascii_control() || c == ' ' || c == '"' || c == '\'' => {
             format!("\\x{{{:x}}}", u32::from(c))
         }
@@ -317,8 +320,8 @@ fn escaped(letter: char) -> String {
 
 fn regex_syntax_escape(c: char) -> String {
     match c {
-        '\\' | '.' | '+' | '*' | '?' | '(' | ')' | '|' | '[' | ']' | '{' | '}' | '^' | '$' | '#'
-        | '&' | '-' | '~' => format!("\\{c}"),
+        '\\' | '.' | '+' | '*' | '?' | '(' | ')' | '|' | '[' | ']' | '{' | '}' | '^' | '$'
+        | '#' | '&' | '-' | '~' => format!("\\{c}"),
         other => other.to_string(),
     }
 }

@@ -4,7 +4,9 @@ mod java;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, ListBuilder, StringArray, StringBuilder};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int32Array, ListBuilder, StringArray, StringBuilder,
+};
 use arrow::datatypes::{DataType, Int32Type};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, Expr, lit};
@@ -32,12 +34,19 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
         extract(a, "regexp_extract", DataType::Utf8, first_group)
     }),
     ("regexp_extract_all", |a| {
-        extract(a, "regexp_extract_all", array_of(DataType::Utf8), all_groups)
+        extract(
+            a,
+            "regexp_extract_all",
+            array_of(DataType::Utf8),
+            all_groups,
+        )
     }),
     ("regexp_substr", |a| {
         a.expect(2, 2)?;
         extract(a, "regexp_substr", DataType::Utf8, |c| {
-            let found = each(c, |p, t, _, _| Ok(p.find(t)?.map(|m| m.as_str().to_owned())))?;
+            let found = each(c, |p, t, _, _| {
+                Ok(p.find(t)?.map(|m| m.as_str().to_owned()))
+            })?;
             wrapped(c, Arc::new(StringArray::from(found)))
         })
     }),
@@ -63,12 +72,24 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
         };
         check_constant(&a.exprs[1])?;
         let args = vec![a.string(0)?, a.string(1)?, from, a.string(2)?];
-        Ok(Kernel::call("regexp_replace", DataType::Utf8, "", replace, args))
+        Ok(Kernel::call(
+            "regexp_replace",
+            DataType::Utf8,
+            "",
+            replace,
+            args,
+        ))
     }),
 ];
 
 /// A call over text, pattern, and a number.
-fn call(args: &Args<'_>, name: &'static str, returns: DataType, code: KernelFn, number: Expr) -> Result<Expr> {
+fn call(
+    args: &Args<'_>,
+    name: &'static str,
+    returns: DataType,
+    code: KernelFn,
+    number: Expr,
+) -> Result<Expr> {
     check_constant(&args.exprs[1])?;
     let values = vec![args.string(0)?, args.string(1)?, number];
     Ok(Kernel::call(name, returns, "", code, values))
@@ -145,7 +166,10 @@ fn group_of(pattern: &Pattern, n: i32) -> Result<usize> {
     wanted.ok_or_else(|| {
         SparkError::external(
             "INVALID_PARAMETER_VALUE.REGEX_GROUP_INDEX",
-            format!("group {n} of '{}', which has {groups} groups", pattern.text()),
+            format!(
+                "group {n} of '{}', which has {groups} groups",
+                pattern.text()
+            ),
         )
     })
 }
@@ -155,7 +179,9 @@ fn first_group(call: &Call<'_>) -> Result<ColumnarValue> {
     let found = each(call, |pattern, text, n, _| {
         let n = group_of(pattern, n)?;
         let first = pattern.captures_all(text).next().transpose()?;
-        let group = first.and_then(|groups| groups.get(n)).map_or("", |m| m.as_str());
+        let group = first
+            .and_then(|groups| groups.get(n))
+            .map_or("", |m| m.as_str());
         Ok(Some(group.to_owned()))
     })?;
     wrapped(call, Arc::new(StringArray::from(found)))
@@ -164,9 +190,9 @@ fn first_group(call: &Call<'_>) -> Result<ColumnarValue> {
 fn all_groups(call: &Call<'_>) -> Result<ColumnarValue> {
     let found = each(call, |pattern, text, n, _| {
         let n = group_of(pattern, n)?;
-        let groups = pattern.captures_all(text).map(|groups| {
-            Ok(groups?.get(n).map_or("", |m| m.as_str()).to_owned())
-        });
+        let groups = pattern
+            .captures_all(text)
+            .map(|groups| Ok(groups?.get(n).map_or("", |m| m.as_str()).to_owned()));
         Ok(Some(groups.collect::<Result<Vec<String>>>()?))
     })?;
     wrapped(call, lists(found))
@@ -201,7 +227,8 @@ fn replace(call: &Call<'_>) -> Result<ColumnarValue> {
         }
         let skip = usize::try_from(from - 1).unwrap_or(0);
         let at = text.char_indices().nth(skip).map_or(text.len(), |(i, _)| i);
-        replaced(pattern, &text[at..], with.value(row)).map(|rest| Some(format!("{}{rest}", &text[..at])))
+        replaced(pattern, &text[at..], with.value(row))
+            .map(|rest| Some(format!("{}{rest}", &text[..at])))
     })?;
     wrapped(call, Arc::new(StringArray::from(out)))
 }
@@ -233,7 +260,11 @@ fn substitute(
     let mut letters = with.chars().peekable();
     while let Some(c) = letters.next() {
         match c {
-            '\\' => out.push(letters.next().ok_or_else(|| wrong("a backslash stands at its end".into()))?),
+            '\\' => out.push(
+                letters
+                    .next()
+                    .ok_or_else(|| wrong("a backslash stands at its end".into()))?,
+            ),
             '$' if letters.next_if_eq(&'{').is_some() => {
                 let name: String = letters.by_ref().take_while(|c| *c != '}').collect();
                 let group = groups.name(&name).map_or("", |m| m.as_str());
@@ -277,7 +308,9 @@ fn matches(call: &Call<'_>) -> Result<ColumnarValue> {
 fn split(call: &Call<'_>) -> Result<ColumnarValue> {
     let found = each(call, |pattern, text, limit, _| {
         let pieces = pieces(text, pattern, limit)?;
-        Ok(Some(pieces.into_iter().map(str::to_owned).collect::<Vec<_>>()))
+        Ok(Some(
+            pieces.into_iter().map(str::to_owned).collect::<Vec<_>>(),
+        ))
     })?;
     wrapped(call, lists(found))
 }

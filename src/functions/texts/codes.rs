@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BinaryArray, BooleanArray, ListBuilder, StringArray, StringBuilder};
-use arrow::datatypes::DataType;
+use arrow::array::{
+    ArrayRef, AsArray, BinaryArray, BooleanArray, ListBuilder, StringArray, StringBuilder,
+};
+use arrow::datatypes::{DataType, Int64Type};
 use base64::Engine;
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
@@ -53,13 +55,25 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
             })
         })
     }),
-    ("validate_utf8", |a| checked(a, DataType::Utf8, |c| validated(c, true))),
-    ("try_validate_utf8", |a| checked(a, DataType::Utf8, |c| validated(c, false))),
+    ("validate_utf8", |a| {
+        checked(a, DataType::Utf8, |c| validated(c, true))
+    }),
+    ("try_validate_utf8", |a| {
+        checked(a, DataType::Utf8, |c| validated(c, false))
+    }),
+    ("char", letter),
+    ("chr", letter),
     ("mask", mask),
     ("sentences", |a| {
         a.expect(1, 3)?;
         let t = array_of(array_of(DataType::Utf8));
-        Ok(Kernel::call("sentences", t, "", sentences, vec![a.string(0)?]))
+        Ok(Kernel::call(
+            "sentences",
+            t,
+            "",
+            sentences,
+            vec![a.string(0)?],
+        ))
     }),
 ];
 
@@ -70,7 +84,10 @@ enum Charset {
     Latin1,
     Utf8,
     /// Big end first; in front a mark of it, if there is one.
-    Utf16 { big: bool, mark: bool },
+    Utf16 {
+        big: bool,
+        mark: bool,
+    },
     Utf32,
 }
 
@@ -80,22 +97,38 @@ impl Charset {
             "US-ASCII" => Self::Ascii,
             "ISO-8859-1" => Self::Latin1,
             "UTF-8" => Self::Utf8,
-            "UTF-16BE" => Self::Utf16 { big: true, mark: false },
-            "UTF-16LE" => Self::Utf16 { big: false, mark: false },
-            "UTF-16" => Self::Utf16 { big: true, mark: true },
+            "UTF-16BE" => Self::Utf16 {
+                big: true,
+                mark: false,
+            },
+            "UTF-16LE" => Self::Utf16 {
+                big: false,
+                mark: false,
+            },
+            "UTF-16" => Self::Utf16 {
+                big: true,
+                mark: true,
+            },
             "UTF-32" => Self::Utf32,
             _ => {
                 let message = format!(
                     "'{name}' is no charset; allowed are US-ASCII, ISO-8859-1, UTF-8, UTF-16BE, UTF-16LE, UTF-16, UTF-32"
                 );
-                return Err(SparkError::external("INVALID_PARAMETER_VALUE.CHARSET", message));
+                return Err(SparkError::external(
+                    "INVALID_PARAMETER_VALUE.CHARSET",
+                    message,
+                ));
             }
         })
     }
 
     fn encode(self, text: &str) -> Option<Vec<u8>> {
         let narrow = |end: u32| {
-            let bytes = text.chars().map(|c| u8::try_from(u32::from(c)).ok().filter(|b| u32::from(*b) < end));
+            let bytes = text.chars().map(|c| {
+                u8::try_from(u32::from(c))
+                    .ok()
+                    .filter(|b| u32::from(*b) < end)
+            });
             bytes.collect::<Option<Vec<u8>>>()
         };
         match self {
@@ -105,16 +138,28 @@ impl Charset {
             Self::Utf16 { big, mark } => {
                 let front = (mark && !text.is_empty()).then_some(0xFEFF);
                 let units = front.into_iter().chain(text.encode_utf16());
-                let bytes = |unit: u16| if big { unit.to_be_bytes() } else { unit.to_le_bytes() };
+                let bytes = |unit: u16| {
+                    if big {
+                        unit.to_be_bytes()
+                    } else {
+                        unit.to_le_bytes()
+                    }
+                };
                 Some(units.flat_map(bytes).collect())
             }
-            Self::Utf32 => Some(text.chars().flat_map(|c| u32::from(c).to_be_bytes()).collect()),
+            Self::Utf32 => Some(
+                text.chars()
+                    .flat_map(|c| u32::from(c).to_be_bytes())
+                    .collect(),
+            ),
         }
     }
 
     fn decode(self, bytes: &[u8]) -> Option<String> {
         match self {
-            Self::Ascii => bytes.is_ascii().then(|| String::from_utf8_lossy(bytes).into_owned()),
+            Self::Ascii => bytes
+                .is_ascii()
+                .then(|| String::from_utf8_lossy(bytes).into_owned()),
             Self::Latin1 => Some(bytes.iter().copied().map(char::from).collect()),
             Self::Utf8 => std::str::from_utf8(bytes).ok().map(str::to_owned),
             Self::Utf16 { big, mark } => {
@@ -124,9 +169,17 @@ impl Charset {
                     rest => (big, rest),
                 };
                 let (units, rest) = bytes.as_chunks::<2>();
-                let unit = |b: &[u8; 2]| if big { u16::from_be_bytes(*b) } else { u16::from_le_bytes(*b) };
+                let unit = |b: &[u8; 2]| {
+                    if big {
+                        u16::from_be_bytes(*b)
+                    } else {
+                        u16::from_le_bytes(*b)
+                    }
+                };
                 let units: Vec<u16> = units.iter().map(unit).collect();
-                rest.is_empty().then(|| String::from_utf16(&units).ok()).flatten()
+                rest.is_empty()
+                    .then(|| String::from_utf16(&units).ok())
+                    .flatten()
             }
             Self::Utf32 => {
                 let (units, rest) = bytes.as_chunks::<4>();
@@ -138,7 +191,8 @@ impl Charset {
 }
 
 fn malformed(function: &str, charset: &str) -> DataFusionError {
-    let message = format!("{function}: the value has what '{charset}' has no code for, or no such code");
+    let message =
+        format!("{function}: the value has what '{charset}' has no code for, or no such code");
     SparkError::external("MALFORMED_CHARACTER_CODING", message)
 }
 
@@ -195,8 +249,12 @@ fn to_binary(args: Args<'_>, name: &'static str) -> Result<Expr> {
         _ => "hex".to_owned(),
     };
     if !["hex", "utf-8", "utf8", "base64"].contains(&format.as_str()) {
-        let message = format!("{name}: '{format}' is no format; allowed are hex, utf-8, utf8, base64");
-        return Err(SparkError::external("DATATYPE_MISMATCH.INVALID_ARG_VALUE", message));
+        let message =
+            format!("{name}: '{format}' is no format; allowed are hex, utf-8, utf8, base64");
+        return Err(SparkError::external(
+            "DATATYPE_MISMATCH.INVALID_ARG_VALUE",
+            message,
+        ));
     }
     let code: KernelFn = |c| {
         let (name, format) = c.params.split_once(' ').unwrap_or_default();
@@ -216,22 +274,35 @@ fn to_binary(args: Args<'_>, name: &'static str) -> Result<Expr> {
         })
     };
     let params = format!("{name} {format}");
-    Ok(Kernel::call(name, DataType::Binary, params, code, vec![args.string(0)?]))
+    Ok(Kernel::call(
+        name,
+        DataType::Binary,
+        params,
+        code,
+        vec![args.string(0)?],
+    ))
 }
 
 fn bytes_of(text: &str, format: &str) -> Option<Vec<u8>> {
     match format {
         "hex" => {
-            let digits = text.chars().map(|c| c.to_digit(16)).collect::<Option<Vec<u32>>>()?;
+            let digits = text
+                .chars()
+                .map(|c| c.to_digit(16))
+                .collect::<Option<Vec<u32>>>()?;
             let odd = digits.len() % 2;
             let first = digits[..odd].iter().map(|d| *d as u8);
-            let pairs = digits[odd..].chunks(2).map(|pair| (pair[0] * 16 + pair[1]) as u8);
+            let pairs = digits[odd..]
+                .chunks(2)
+                .map(|pair| (pair[0] * 16 + pair[1]) as u8);
             Some(first.chain(pairs).collect())
         }
         "base64" => {
             // Blanks and line ends between the digits are allowed.
             let digits: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
-            base64::engine::general_purpose::STANDARD.decode(digits).ok()
+            base64::engine::general_purpose::STANDARD
+                .decode(digits)
+                .ok()
         }
         _ => Some(text.as_bytes().to_vec()),
     }
@@ -245,7 +316,13 @@ fn checked(args: Args<'_>, returns: DataType, code: KernelFn) -> Result<Expr> {
         (_, "validate_utf8") => "validate_utf8",
         _ => "try_validate_utf8",
     };
-    Ok(Kernel::call(name, returns, "", code, vec![args.cast(0, &DataType::Binary)?]))
+    Ok(Kernel::call(
+        name,
+        returns,
+        "",
+        code,
+        vec![args.cast(0, &DataType::Binary)?],
+    ))
 }
 
 fn validated(call: &Call<'_>, strict: bool) -> Result<ColumnarValue> {
@@ -263,6 +340,24 @@ fn validated(call: &Call<'_>, strict: bool) -> Result<ColumnarValue> {
         });
         Ok(Arc::new(rows.collect::<Result<StringArray>>()?) as ArrayRef)
     })
+}
+
+/// The letter of a number's last byte; an empty text for negative numbers.
+fn letter(args: Args<'_>) -> Result<Expr> {
+    args.expect(1, 1)?;
+    let code: KernelFn = |c| {
+        c.over_arrays(|a| {
+            let letter = |n: i64| match n {
+                ..0 => String::new(),
+                n => char::from((n & 0xff) as u8).to_string(),
+            };
+            let rows = a[0].as_primitive::<Int64Type>().iter();
+            let rows = rows.map(|n| n.map(letter));
+            Ok(Arc::new(rows.collect::<StringArray>()) as ArrayRef)
+        })
+    };
+    let number = vec![args.cast(0, &DataType::Int64)?];
+    Ok(Kernel::call("chr", DataType::Utf8, "", code, number))
 }
 
 /// `mask(text[, upper[, lower[, digit[, other]]]])`: NULL keeps what is there.
@@ -283,7 +378,12 @@ fn mask(args: Args<'_>) -> Result<Expr> {
             let by = [1, 2, 3, 4].map(|i| a[i].as_string::<i32>());
             let rows = texts.iter().enumerate().map(|(row, text)| {
                 use arrow::array::Array;
-                let by = by.map(|column| column.is_valid(row).then(|| column.value(row)).and_then(|t| t.chars().next()));
+                let by = by.map(|column| {
+                    column
+                        .is_valid(row)
+                        .then(|| column.value(row))
+                        .and_then(|t| t.chars().next())
+                });
                 Some(text?.chars().map(|c| masked(c, by)).collect::<String>())
             });
             Ok(Arc::new(rows.collect::<StringArray>()) as ArrayRef)

@@ -11,7 +11,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{ColumnarValue, Expr, lit};
 use datafusion::scalar::ScalarValue;
 
-use super::coerce::{cast_to, is_text};
+use super::coerce::cast_to;
 use super::error::SparkError;
 use super::kernel::{Call, Kernel, KernelFn};
 use super::{Args, Resolver};
@@ -181,7 +181,13 @@ fn bytes(args: Args<'_>, name: &'static str, units: i32) -> Result<Expr> {
         DataType::Binary => args.exprs[0].clone(),
         _ => args.cast(0, &DataType::Binary)?,
     };
-    Ok(Kernel::call(name, DataType::Int32, units.to_string(), code, vec![binary]))
+    Ok(Kernel::call(
+        name,
+        DataType::Int32,
+        units.to_string(),
+        code,
+        vec![binary],
+    ))
 }
 
 fn to_int(args: &Args<'_>, name: &str, exprs: Vec<Expr>) -> Result<Expr> {
@@ -235,7 +241,13 @@ fn like_pattern(args: Args<'_>) -> Result<Expr> {
         return Ok(lit(with_backslash(text, escape)?));
     }
     let params = escape.to_string();
-    Ok(Kernel::call("like_pattern", DataType::Utf8, params, code, vec![args.string(0)?]))
+    Ok(Kernel::call(
+        "like_pattern",
+        DataType::Utf8,
+        params,
+        code,
+        vec![args.string(0)?],
+    ))
 }
 
 fn with_backslash(pattern: &str, escape: char) -> Result<String> {
@@ -246,8 +258,13 @@ fn with_backslash(pattern: &str, escape: char) -> Result<String> {
             c if c == escape => match letters.next() {
                 Some(c) if c == escape || c == '_' || c == '%' => out.extend(['\\', c]),
                 _ => {
-                    let message = format!("LIKE: in '{pattern}' the escape '{escape}' stands before none of %, _ and itself");
-                    return Err(SparkError::external("INVALID_FORMAT.ESC_IN_THE_MIDDLE", message));
+                    let message = format!(
+                        "LIKE: in '{pattern}' the escape '{escape}' stands before none of %, _ and itself"
+                    );
+                    return Err(SparkError::external(
+                        "INVALID_FORMAT.ESC_IN_THE_MIDDLE",
+                        message,
+                    ));
                 }
             },
             '\\' => out.push_str("\\\\"),

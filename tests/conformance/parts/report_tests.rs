@@ -49,7 +49,10 @@ fn summary_counts_expressions_by_topic_and_tells_those_that_failed() {
     });
     let text = summary(&entries);
     assert!(text.contains("EXPR  a/two: x: not that\n"), "{text}");
-    assert!(text.contains("a: 7 of 8 expressions passed (87.5 %)\n"), "{text}");
+    assert!(
+        text.contains("a: 7 of 8 expressions passed (87.5 %)\n"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -164,7 +164,8 @@ impl TimePattern {
     /// As [`TimePattern::new`].
     pub fn for_writing_local_times(text: &str) -> Result<Self, String> {
         let pattern = Self::new(text)?;
-        let needs_zone = |item: &Item| matches!(item, Item::Field(field, _) if field.is_of_a_zone());
+        let needs_zone =
+            |item: &Item| matches!(item, Item::Field(field, _) if field.is_of_a_zone());
         match pattern.items.iter().any(needs_zone) {
             true => Err("a TIMESTAMP_NTZ has no zone".to_owned()),
             false => Ok(pattern),

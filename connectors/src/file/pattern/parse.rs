@@ -90,7 +90,11 @@ impl<'a> Found<'a> {
                 Some(rest)
             }
             Field::Fraction => {
-                let digits = text.iter().take(width).take_while(|b| b.is_ascii_digit()).count();
+                let digits = text
+                    .iter()
+                    .take(width)
+                    .take_while(|b| b.is_ascii_digit())
+                    .count();
                 let micros = text.get(..digits).filter(|digits| !digits.is_empty())?;
                 let used = micros.len().min(6);
                 let value = number(&micros[..used])?;
@@ -121,7 +125,11 @@ impl<'a> Found<'a> {
             (1, _) => 2,
             (width, _) => width,
         };
-        let digits = text.iter().take(most).take_while(|b| b.is_ascii_digit()).count();
+        let digits = text
+            .iter()
+            .take(most)
+            .take_while(|b| b.is_ascii_digit())
+            .count();
         if digits < width {
             return None;
         }
@@ -184,7 +192,11 @@ fn year(text: &[u8], width: usize) -> Option<(i64, &[u8])> {
         _ => (1, 0),
     };
     let body = &text[digits_from..];
-    let have = body.iter().take(9).take_while(|b| b.is_ascii_digit()).count();
+    let have = body
+        .iter()
+        .take(9)
+        .take_while(|b| b.is_ascii_digit())
+        .count();
     let take = match (width, digits_from) {
         (2, 0) => 2,
         (2, _) => return None,
@@ -196,19 +208,29 @@ fn year(text: &[u8], width: usize) -> Option<(i64, &[u8])> {
         return None;
     }
     let value = i64::from(number(&body[..take])?);
-    let year = if width == 2 { 2000 + value } else { sign * value };
+    let year = if width == 2 {
+        2000 + value
+    } else {
+        sign * value
+    };
     Some((year, &body[take..]))
 }
 
 /// The number of a month called by its name, in any letter case.
 fn name(text: &[u8], short: bool) -> Option<(u32, &[u8])> {
     let same = |name: &str| {
-        let name = if short { &name.as_bytes()[..3] } else { name.as_bytes() };
+        let name = if short {
+            &name.as_bytes()[..3]
+        } else {
+            name.as_bytes()
+        };
         text.split_at_checked(name.len())
             .filter(|(word, _)| word.eq_ignore_ascii_case(name))
             .map(|(_, rest)| rest)
     };
-    (1..).zip(MONTHS).find_map(|(month, name)| same(name).map(|rest| (month, rest)))
+    (1..)
+        .zip(MONTHS)
+        .find_map(|(month, name)| same(name).map(|rest| (month, rest)))
 }
 
 /// The text of a zone and what follows it.
@@ -225,7 +247,11 @@ fn zone_text(text: &[u8], field: Field) -> Option<(&[u8], &[u8])> {
         (Field::OffsetOrZ | Field::Offset | Field::PlainOffset, _) => return None,
         _ => 0,
     };
-    let length = begin + text[begin..].iter().take_while(|byte| is_part(byte)).count();
+    let length = begin
+        + text[begin..]
+            .iter()
+            .take_while(|byte| is_part(byte))
+            .count();
     (length > 0).then(|| text.split_at(length))
 }
 

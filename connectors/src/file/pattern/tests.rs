@@ -26,24 +26,80 @@ fn written(pattern: &str, iso: &str, zone: Zone) -> String {
 #[test]
 fn pattern_reads_what_java_reads() {
     for (pattern, text, expected) in [
-        ("dd/MM/yyyy HH:mm:ss", "02/01/2026 03:04:05", "2026-01-02T03:04:05Z"),
+        (
+            "dd/MM/yyyy HH:mm:ss",
+            "02/01/2026 03:04:05",
+            "2026-01-02T03:04:05Z",
+        ),
         ("d/M/y H:m:s", "2/1/2026 3:4:5", "2026-01-02T03:04:05Z"),
         ("yyyyMMddHHmmss", "20260102030405", "2026-01-02T03:04:05Z"),
-        ("yyyyMMddHHmmssSSS", "20260102030405678", "2026-01-02T03:04:05.678Z"),
-        ("yyyy-MM-dd'T'HH:mm:ss.SSSSSS", "2026-01-02T03:04:05.12", "2026-01-02T03:04:05.12Z"),
-        ("yyyy-MM-dd HH:mm:ss.SSSSSSSSS", "2026-01-02 03:04:05.123456789", "2026-01-02T03:04:05.123456Z"),
-        ("yyyy-MM-dd[ HH:mm[:ss]]", "2026-01-02", "2026-01-02T00:00:00Z"),
-        ("yyyy-MM-dd[ HH:mm[:ss]]", "2026-01-02 03:04", "2026-01-02T03:04:00Z"),
-        ("yyyy-MM-dd[ HH:mm[:ss]]", "2026-01-02 03:04:05", "2026-01-02T03:04:05Z"),
-        ("MMM d, yyyy h:mm a", "JAN 2, 2026 12:04 am", "2026-01-02T00:04:00Z"),
-        ("MMMM d yyyy hh 'o''clock' a", "January 2 2026 03 o'clock PM", "2026-01-02T15:00:00Z"),
+        (
+            "yyyyMMddHHmmssSSS",
+            "20260102030405678",
+            "2026-01-02T03:04:05.678Z",
+        ),
+        (
+            "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+            "2026-01-02T03:04:05.12",
+            "2026-01-02T03:04:05.12Z",
+        ),
+        (
+            "yyyy-MM-dd HH:mm:ss.SSSSSSSSS",
+            "2026-01-02 03:04:05.123456789",
+            "2026-01-02T03:04:05.123456Z",
+        ),
+        (
+            "yyyy-MM-dd[ HH:mm[:ss]]",
+            "2026-01-02",
+            "2026-01-02T00:00:00Z",
+        ),
+        (
+            "yyyy-MM-dd[ HH:mm[:ss]]",
+            "2026-01-02 03:04",
+            "2026-01-02T03:04:00Z",
+        ),
+        (
+            "yyyy-MM-dd[ HH:mm[:ss]]",
+            "2026-01-02 03:04:05",
+            "2026-01-02T03:04:05Z",
+        ),
+        (
+            "MMM d, yyyy h:mm a",
+            "JAN 2, 2026 12:04 am",
+            "2026-01-02T00:04:00Z",
+        ),
+        (
+            "MMMM d yyyy hh 'o''clock' a",
+            "January 2 2026 03 o'clock PM",
+            "2026-01-02T15:00:00Z",
+        ),
         ("yy-MM-dd kk", "26-01-02 24", "2026-01-02T00:00:00Z"),
         ("yyyy-DDD", "2026-002", "2026-01-02T00:00:00Z"),
-        ("yyyy-MM-dd'T'HH:mm:ssXXX", "2026-01-02T05:04:05+02:00", "2026-01-02T03:04:05Z"),
-        ("yyyy-MM-dd'T'HH:mm:ssXXX", "2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
-        ("yyyy-MM-dd HH:mm:ss Z", "2026-01-02 05:04:05 +0200", "2026-01-02T03:04:05Z"),
-        ("yyyy-MM-dd HH:mm:ss VV", "2026-01-02 04:04:05 Europe/Rome", "2026-01-02T03:04:05Z"),
-        ("yyyy-MM-dd HH:mm z", "2026-01-02 03:04 UTC", "2026-01-02T03:04:00Z"),
+        (
+            "yyyy-MM-dd'T'HH:mm:ssXXX",
+            "2026-01-02T05:04:05+02:00",
+            "2026-01-02T03:04:05Z",
+        ),
+        (
+            "yyyy-MM-dd'T'HH:mm:ssXXX",
+            "2026-01-02T03:04:05Z",
+            "2026-01-02T03:04:05Z",
+        ),
+        (
+            "yyyy-MM-dd HH:mm:ss Z",
+            "2026-01-02 05:04:05 +0200",
+            "2026-01-02T03:04:05Z",
+        ),
+        (
+            "yyyy-MM-dd HH:mm:ss VV",
+            "2026-01-02 04:04:05 Europe/Rome",
+            "2026-01-02T03:04:05Z",
+        ),
+        (
+            "yyyy-MM-dd HH:mm z",
+            "2026-01-02 03:04 UTC",
+            "2026-01-02T03:04:00Z",
+        ),
         ("HH:mm", "03:04", "1970-01-01T03:04:00Z"),
         ("yyyy年MM月dd日", "2026年01月02日", "2026-01-02T00:00:00Z"),
         ("yyyy-MM-dd", "-0001-12-31", "-0001-12-31T00:00:00Z"),
@@ -87,12 +143,28 @@ fn pattern_writes_what_java_writes() {
     for (pattern, zone, expected) in [
         ("dd/MM/yy HH:mm:ss.SSS", Zone::Utc, "05/07/26 13:04:05.006"),
         ("d.M.y h:m a", Zone::Utc, "5.7.2026 1:4 PM"),
-        ("EEE, d MMM yyyy HH:mm:ss Z", Zone::Utc, "Sun, 5 Jul 2026 13:04:05 +0000"),
+        (
+            "EEE, d MMM yyyy HH:mm:ss Z",
+            Zone::Utc,
+            "Sun, 5 Jul 2026 13:04:05 +0000",
+        ),
         ("EEEE MMMM", Zone::Utc, "Sunday July"),
-        ("yyyy-MM-dd'T'HH:mm:ss[.SSS][XXX]", rome, "2026-07-05T15:04:05.006+02:00"),
+        (
+            "yyyy-MM-dd'T'HH:mm:ss[.SSS][XXX]",
+            rome,
+            "2026-07-05T15:04:05.006+02:00",
+        ),
         ("HH X XX XXX x xxx", Zone::Utc, "13 Z Z Z +00 +00:00"),
-        ("HH X XX O OOOO VV z", rome, "15 +02 +0200 GMT+2 GMT+02:00 Europe/Rome CEST"),
-        ("D DDD Q QQQ QQQQ G", Zone::Utc, "186 186 3 Q3 3rd quarter AD"),
+        (
+            "HH X XX O OOOO VV z",
+            rome,
+            "15 +02 +0200 GMT+2 GMT+02:00 Europe/Rome CEST",
+        ),
+        (
+            "D DDD Q QQQ QQQQ G",
+            Zone::Utc,
+            "186 186 3 Q3 3rd quarter AD",
+        ),
         ("K k SSSSSSSSS", Zone::Utc, "1 13 006000000"),
         ("'at' ''yyyy''", Zone::Utc, "at '2026'"),
     ] {

@@ -1,5 +1,7 @@
 //! `CAST` and `try_cast` with Spark's ANSI rules: a value that does not fit is an error (or NULL for `try_cast`).
 
+mod numbers;
+
 use std::sync::Arc;
 
 use arrow::array::{
@@ -8,19 +10,23 @@ use arrow::array::{
 };
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type,
-    Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
+    Int8Type, Int16Type, Int32Type, Int64Type, IntervalYearMonthType, TimeUnit,
+    TimestampMicrosecondType,
 };
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Cast, Expr};
 
+use self::numbers::{from_boolean, from_number, to_boolean};
 use super::coerce::{is_decimal, is_float, is_integer, is_number, is_text};
 use super::error::{SparkError, mismatch};
 use super::intervals::{DAY_MICROS, parse_interval};
-use weir_connectors::file::decode::parse::{Zone, parse_date, parse_timestamp, parse_timestamp_ntz};
 use super::kernel::{Call, Kernel, KernelFn};
 pub(crate) use super::text::type_text;
-use super::{parse, text};
+use super::{interval_fields, parse, text};
+use weir_connectors::file::decode::parse::{
+    Zone, parse_date, parse_timestamp, parse_timestamp_ntz,
+};
 
 /// Casts that change no value, which Arrow's plain cast does as well.
 fn is_lossless(from: &DataType, to: &DataType) -> bool {
@@ -49,7 +55,7 @@ fn is_lossless(from: &DataType, to: &DataType) -> bool {
 
 /// Whether Spark's ANSI mode has a cast between two types at all.
 fn castable(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Binary, Boolean, Date32, Duration, Interval, List, Map, Struct, Timestamp};
+    use DataType::{Boolean, Date32, Duration, Interval, List, Map, Struct, Timestamp};
     match (from, to) {
         (a, b) if a == b => true,
         (a, b) if is_lossless(a, b) => true,
@@ -59,7 +65,6 @@ fn castable(from: &DataType, to: &DataType) -> bool {
         (a, Boolean) | (Boolean, a) if is_number(a) => true,
         (a, Timestamp(_, Some(_))) | (Timestamp(_, Some(_)), a) if is_number(a) => true,
         (Date32 | Timestamp(_, _), Date32 | Timestamp(_, _)) => true,
-        (a, Binary) if is_integer(a) => true,
         (a, Duration(_) | Interval(_)) | (Duration(_) | Interval(_), a) if is_integer(a) => true,
         (List(a), List(b)) => castable(a.data_type(), b.data_type()),
         (Struct(a), Struct(b)) => {
@@ -108,6 +113,33 @@ pub(crate) fn written(expr: Expr, from: &DataType, to: &DataType, lenient: bool)
         }
         other => Ok(other),
     }
+}
+
+/// An interval of these fields as STRING.
+pub(crate) fn interval_text(interval: Expr, fields: String) -> Expr {
+    let code: KernelFn = |c| {
+        c.over_arrays(|a| {
+            let texts: StringArray = match a[0].as_primitive_opt::<DurationMicrosecondType>() {
+                Some(micros) => micros
+                    .iter()
+                    .map(|v| v.map(|v| interval_fields::day_time_text(v, c.params)))
+                    .collect(),
+                None => a[0]
+                    .as_primitive::<IntervalYearMonthType>()
+                    .iter()
+                    .map(|v| v.map(|v| interval_fields::year_month_text(v, c.params)))
+                    .collect(),
+            };
+            Ok(Arc::new(texts) as ArrayRef)
+        })
+    };
+    Kernel::call(
+        "interval_text",
+        DataType::Utf8,
+        fields,
+        code,
+        vec![interval],
+    )
 }
 
 /// How a cast is done.
@@ -293,118 +325,6 @@ fn decimal_from_text(
     );
     let out: PrimitiveArray<Decimal128Type> = rows.collect::<Result<_>>()?;
     Ok(Arc::new(out.with_data_type(t.to.clone())))
-}
-
-fn from_boolean(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    let ints = arrow::compute::cast(array, &DataType::Int8)?;
-    Ok(arrow::compute::cast(&ints, to)?)
-}
-
-fn to_boolean(array: &ArrayRef) -> Result<ArrayRef> {
-    let zero = datafusion::scalar::ScalarValue::new_zero(array.data_type())?.to_scalar()?;
-    Ok(Arc::new(arrow::compute::kernels::cmp::neq(array, &zero)?))
-}
-
-fn from_number(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {
-    match t.from {
-        DataType::Decimal128(_, scale) => from_decimal(t, array, *scale),
-        DataType::Float32 => from_double(t, &arrow::compute::cast(array, &DataType::Float64)?),
-        DataType::Float64 => from_double(t, array),
-        _ => from_integer(t, &arrow::compute::cast(array, &DataType::Int64)?),
-    }
-}
-
-fn from_integer(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {
-    match t.to {
-        DataType::Int8 => t.numbers::<Int64Type, Int8Type>(array, |v| v.try_into().ok()),
-        DataType::Int16 => t.numbers::<Int64Type, Int16Type>(array, |v| v.try_into().ok()),
-        DataType::Int32 => t.numbers::<Int64Type, Int32Type>(array, |v| v.try_into().ok()),
-        DataType::Float32 => t.numbers::<Int64Type, Float32Type>(array, |v| Some(v as f32)),
-        DataType::Decimal128(p, s) => t.numbers::<Int64Type, Decimal128Type>(array, |v| {
-            parse::round_decimal(v.into(), 0, *p, *s)
-        }),
-        DataType::Timestamp(_, _) => {
-            t.numbers::<Int64Type, TimestampMicrosecondType>(array, |v| v.checked_mul(1_000_000))
-        }
-        DataType::Binary => {
-            let width = t.from.primitive_width().unwrap_or(8);
-            let rows = array.as_primitive::<Int64Type>().iter();
-            let bytes = rows.map(|v| v.map(|v| v.to_be_bytes()[8 - width..].to_vec()));
-            Ok(Arc::new(bytes.collect::<arrow::array::BinaryArray>()))
-        }
-        other => Err(mismatch(format!(
-            "cannot cast {} to {}",
-            type_text(t.from),
-            type_text(other)
-        ))),
-    }
-}
-
-fn from_double(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {
-    let whole = |v: f64, min: f64, end: f64| {
-        (v.is_finite() && v.trunc() >= min && v.trunc() < end).then(|| v.trunc() as i64)
-    };
-    match t.to {
-        DataType::Int8 => {
-            t.numbers::<Float64Type, Int8Type>(array, |v| whole(v, -128.0, 128.0)?.try_into().ok())
-        }
-        DataType::Int16 => t.numbers::<Float64Type, Int16Type>(array, |v| {
-            whole(v, -32768.0, 32768.0)?.try_into().ok()
-        }),
-        DataType::Int32 => t.numbers::<Float64Type, Int32Type>(array, |v| {
-            whole(v, -2_147_483_648.0, 2_147_483_648.0)?.try_into().ok()
-        }),
-        DataType::Int64 => t.numbers::<Float64Type, Int64Type>(array, |v| {
-            whole(v, i64::MIN as f64, i64::MAX as f64)
-        }),
-        DataType::Float32 => t.numbers::<Float64Type, Float32Type>(array, |v| Some(v as f32)),
-        DataType::Decimal128(p, s) => t.numbers::<Float64Type, Decimal128Type>(array, |v| {
-            parse::decimal(&text::double_text(v), *p, *s)?.ok()
-        }),
-        DataType::Timestamp(_, _) => t
-            .numbers::<Float64Type, TimestampMicrosecondType>(array, |v| {
-                whole(v * 1e6, -9.3e18, 9.2e18)
-            }),
-        other => Err(mismatch(format!(
-            "cannot cast double to {}",
-            type_text(other)
-        ))),
-    }
-}
-
-fn from_decimal(t: &Target<'_>, array: &ArrayRef, scale: i8) -> Result<ArrayRef> {
-    let unit = 10i128.pow(u32::from(scale.max(0).unsigned_abs()));
-    match t.to {
-        DataType::Int8 => {
-            t.numbers::<Decimal128Type, Int8Type>(array, |v| (v / unit).try_into().ok())
-        }
-        DataType::Int16 => {
-            t.numbers::<Decimal128Type, Int16Type>(array, |v| (v / unit).try_into().ok())
-        }
-        DataType::Int32 => {
-            t.numbers::<Decimal128Type, Int32Type>(array, |v| (v / unit).try_into().ok())
-        }
-        DataType::Int64 => {
-            t.numbers::<Decimal128Type, Int64Type>(array, |v| (v / unit).try_into().ok())
-        }
-        DataType::Float64 => t.numbers::<Decimal128Type, Float64Type>(array, |v| {
-            text::decimal_text(v, scale).parse().ok()
-        }),
-        DataType::Float32 => t.numbers::<Decimal128Type, Float32Type>(array, |v| {
-            text::decimal_text(v, scale).parse().ok()
-        }),
-        DataType::Decimal128(p, s) => t.numbers::<Decimal128Type, Decimal128Type>(array, |v| {
-            parse::round_decimal(v, scale.into(), *p, *s)
-        }),
-        DataType::Timestamp(_, _) => t
-            .numbers::<Decimal128Type, TimestampMicrosecondType>(array, |v| {
-                v.checked_mul(1_000_000)?.div_euclid(unit).try_into().ok()
-            }),
-        other => Err(mismatch(format!(
-            "cannot cast decimal to {}",
-            type_text(other)
-        ))),
-    }
 }
 
 fn from_time(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {

@@ -1,5 +1,7 @@
 //! `format_string` and `printf`: Java's `Formatter` over the values of a row.
 
+mod number;
+
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
@@ -9,6 +11,7 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{ColumnarValue, Expr};
 use weir_connectors::file::decode::parse::Zone;
 
+use self::number::Number;
 use super::coerce::is_integer;
 use super::error::SparkError;
 use super::kernel::{Call, Kernel};
@@ -22,7 +25,13 @@ fn format_string(args: Args<'_>) -> Result<Expr> {
     args.expect(1, usize::MAX)?;
     let mut values = args.exprs.clone();
     values[0] = args.string(0)?;
-    Ok(Kernel::call("format_string", DataType::Utf8, "", run, values))
+    Ok(Kernel::call(
+        "format_string",
+        DataType::Utf8,
+        "",
+        run,
+        values,
+    ))
 }
 
 fn run(call: &Call<'_>) -> Result<ColumnarValue> {
@@ -40,7 +49,12 @@ fn run(call: &Call<'_>) -> Result<ColumnarValue> {
                 last = Some((format, pieces(format)?));
             }
             let pieces = last.as_ref().map(|(_, pieces)| pieces.as_slice());
-            rows.push(Some(written(pieces.unwrap_or_default(), &a[1..], row, call.zone)?));
+            rows.push(Some(written(
+                pieces.unwrap_or_default(),
+                &a[1..],
+                row,
+                call.zone,
+            )?));
         }
         Ok(Arc::new(StringArray::from(rows)) as ArrayRef)
     })
@@ -80,7 +94,7 @@ fn pieces(format: &str) -> Result<Vec<Piece>> {
             text.push(c);
             continue;
         }
-        let mut number = |letters: &mut std::iter::Peekable<std::str::Chars<'_>>| {
+        let number = |letters: &mut std::iter::Peekable<std::str::Chars<'_>>| {
             let mut digits = String::new();
             while let Some(d) = letters.next_if(char::is_ascii_digit) {
                 digits.push(d);
@@ -106,28 +120,41 @@ fn pieces(format: &str) -> Result<Vec<Piece>> {
         };
         let bounded = |digits: &str| match digits.parse::<usize>() {
             Ok(n) if n <= MOST_WIDTH => Ok(n),
-            _ => Err(wrong(format!("'{format}' has a width that is too large or missing"))),
+            _ => Err(wrong(format!(
+                "'{format}' has a width that is too large or missing"
+            ))),
         };
         let Some(conversion) = letters.next() else {
-            return Err(wrong(format!("'{format}' ends in a conversion without a letter")));
+            return Err(wrong(format!(
+                "'{format}' ends in a conversion without a letter"
+            )));
         };
         let spec = Spec {
             index,
             flags,
-            width: if digits.is_empty() { 0 } else { bounded(&digits)? },
+            width: if digits.is_empty() {
+                0
+            } else {
+                bounded(&digits)?
+            },
             precision: precision.as_deref().map(bounded).transpose()?,
             conversion,
         };
         match conversion {
             'n' => text.push('\n'),
             '%' => text.push_str(&spec.padded("%".to_owned())),
-            's' | 'S' | 'd' | 'x' | 'X' | 'o' | 'f' | 'e' | 'E' | 'g' | 'G' | 'b' | 'B' | 'c' | 'C' | 'h' | 'H' => {
+            's' | 'S' | 'd' | 'x' | 'X' | 'o' | 'f' | 'e' | 'E' | 'g' | 'G' | 'b' | 'B' | 'c'
+            | 'C' | 'h' | 'H' => {
                 if !text.is_empty() {
                     out.push(Piece::Text(std::mem::take(&mut text)));
                 }
                 out.push(Piece::Value(spec));
             }
-            other => return Err(wrong(format!("'{format}' has the unknown conversion '%{other}'"))),
+            other => {
+                return Err(wrong(format!(
+                    "'{format}' has the unknown conversion '%{other}'"
+                )));
+            }
         }
     }
     if !text.is_empty() {
@@ -222,7 +249,9 @@ impl Spec {
             }),
             'd' | 'x' | 'o' | 'c' if is_integer(t) => self.whole(value, row),
             'f' | 'e' | 'g' => match t {
-                DataType::Float32 | DataType::Float64 | DataType::Decimal128(_, _) => self.fraction(value, row),
+                DataType::Float32 | DataType::Float64 | DataType::Decimal128(_, _) => {
+                    self.fraction(value, row)
+                }
                 _ => refuse(),
             },
             _ => refuse(),
@@ -257,7 +286,10 @@ impl Spec {
 
     fn unsigned(&self, digits: String) -> String {
         match self.has('0') {
-            true => format!("{}{digits}", "0".repeat(self.width.saturating_sub(digits.len()))),
+            true => format!(
+                "{}{digits}",
+                "0".repeat(self.width.saturating_sub(digits.len()))
+            ),
             false => self.padded(digits),
         }
     }
@@ -303,120 +335,6 @@ impl Spec {
     }
 }
 
-/// A number as its digits: `0.d1d2d3… × 10^exponent`.
-#[derive(Debug, Clone, PartialEq)]
-struct Number {
-    negative: bool,
-    digits: Vec<u8>,
-    exponent: i32,
-}
-
-impl Number {
-    /// A double in the shortest digits that tell it from others, as Java prints it.
-    fn of_double(text: &str) -> Self {
-        let (negative, text) = match text.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, text),
-        };
-        let (mantissa, exponent) = text.split_once('E').unwrap_or((text, "0"));
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        let exponent = exponent.parse().unwrap_or(0) + whole.len() as i32;
-        Self::normal(negative, whole.bytes().chain(fraction.bytes()), exponent)
-    }
-
-    fn of_decimal(unscaled: i128, scale: i8) -> Self {
-        let digits = unscaled.unsigned_abs().to_string();
-        let exponent = digits.len() as i32 - i32::from(scale);
-        Self::normal(unscaled < 0, digits.bytes(), exponent)
-    }
-
-    fn normal(negative: bool, digits: impl Iterator<Item = u8>, exponent: i32) -> Self {
-        let mut digits: Vec<u8> = digits.map(|d| d - b'0').collect();
-        let zeros = digits.iter().take_while(|d| **d == 0).count();
-        digits.drain(..zeros);
-        let exponent = if digits.is_empty() { 1 } else { exponent - zeros as i32 };
-        Self {
-            negative,
-            digits,
-            exponent,
-        }
-    }
-
-    /// The number with so many digits, rounded half up.
-    fn cut(&self, count: i32) -> Self {
-        let mut cut = self.clone();
-        let Ok(count) = usize::try_from(count) else {
-            (cut.digits, cut.exponent) = (vec![], 1);
-            return cut;
-        };
-        if count >= cut.digits.len() {
-            return cut;
-        }
-        let up = cut.digits[count] >= 5;
-        cut.digits.truncate(count);
-        if up {
-            let mut at = count;
-            loop {
-                if at == 0 {
-                    cut.digits.insert(0, 1);
-                    cut.exponent += 1;
-                    break;
-                }
-                at -= 1;
-                if cut.digits[at] < 9 {
-                    cut.digits[at] += 1;
-                    break;
-                }
-                cut.digits[at] = 0;
-            }
-        }
-        cut
-    }
-
-    fn digit(&self, at: i32) -> char {
-        let digit = usize::try_from(at).ok().and_then(|at| self.digits.get(at));
-        char::from(b'0' + digit.copied().unwrap_or(0))
-    }
-
-    fn fixed(&self, places: usize) -> String {
-        let cut = self.cut(self.exponent.saturating_add(places as i32));
-        let mut out: String = (0..cut.exponent).map(|at| cut.digit(at)).collect();
-        if out.is_empty() {
-            out.push('0');
-        }
-        if places > 0 {
-            out.push('.');
-            out.extend((0..places as i32).map(|at| cut.digit(cut.exponent + at)));
-        }
-        out
-    }
-
-    fn scientific(&self, places: usize) -> String {
-        let cut = self.cut(places as i32 + 1);
-        let exponent = if cut.digits.iter().all(|d| *d == 0) { 0 } else { cut.exponent - 1 };
-        let sign = if exponent < 0 { '-' } else { '+' };
-        let mut out = String::from(cut.digit(0));
-        if places > 0 {
-            out.push('.');
-            out.extend((1..=places as i32).map(|at| cut.digit(at)));
-        }
-        format!("{out}e{sign}{:02}", exponent.unsigned_abs())
-    }
-
-    /// Fixed between 10^-4 and 10^precision, else scientific, with so many digits in all.
-    fn general(&self, precision: usize) -> String {
-        let cut = self.cut(precision as i32);
-        let zero = cut.digits.iter().all(|d| *d == 0);
-        match zero || (-3..=precision as i32).contains(&cut.exponent) {
-            true => {
-                let whole = if zero { 1 } else { cut.exponent };
-                cut.fixed((precision as i32 - whole).max(0) as usize)
-            }
-            false => cut.scientific(precision - 1),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use arrow::array::{Float64Array, Int32Array, Int64Array};
@@ -444,19 +362,68 @@ mod tests {
     #[test]
     fn values_are_spelled_as_java_spells_them() {
         for (format, values, expected) in [
-            ("%05d|%,d|%+d|%(d", vec![long(-255), long(1_234_567), long(5), long(-3)], "-0255|1,234,567|+5|(3)"),
-            ("%x %X %o %#x", vec![long(255), long(-1), long(8), long(255)], "ff FFFFFFFFFFFFFFFF 10 0xff"),
-            ("%-6s|%3s|%.2s", vec![text(Some("€")), text(Some("ab")), text(Some("abc"))], "€     | ab|ab"),
-            ("%05d|%-6s|%.3f", vec![text(None), text(None), text(None)], " null|null  |nul"),
-            ("%.2f %.0f %f", vec![double(1.005), double(2.5), double(1e10)], "1.01 3 10000000000.000000"),
-            ("%e %.1E", vec![double(12345.678), double(0.000_99)], "1.234568e+04 9.9E-04"),
-            ("%g %g", vec![double(0.0001), double(123_456_789.0)], "0.000100000 1.23457e+08"),
-            ("%2$s %1$s%n%%", vec![text(Some("a")), text(Some("b"))], "b a\n%"),
-            ("%c%b%S", vec![Arc::new(Int32Array::from(vec![65])) as ArrayRef, text(Some("x")), text(Some("up"))], "AtrueUP"),
+            (
+                "%05d|%,d|%+d|%(d",
+                vec![long(-255), long(1_234_567), long(5), long(-3)],
+                "-0255|1,234,567|+5|(3)",
+            ),
+            (
+                "%x %X %o %#x",
+                vec![long(255), long(-1), long(8), long(255)],
+                "ff FFFFFFFFFFFFFFFF 10 0xff",
+            ),
+            (
+                "%-6s|%3s|%.2s",
+                vec![text(Some("€")), text(Some("ab")), text(Some("abc"))],
+                "€     | ab|ab",
+            ),
+            (
+                "%05d|%-6s|%.3f",
+                vec![text(None), text(None), text(None)],
+                " null|null  |nul",
+            ),
+            (
+                "%.2f %.0f %f",
+                vec![double(1.005), double(2.5), double(1e10)],
+                "1.01 3 10000000000.000000",
+            ),
+            (
+                "%e %.1E",
+                vec![double(12345.678), double(0.000_99)],
+                "1.234568e+04 9.9E-04",
+            ),
+            (
+                "%g %g",
+                vec![double(0.0001), double(123_456_789.0)],
+                "0.000100000 1.23457e+08",
+            ),
+            (
+                "%2$s %1$s%n%%",
+                vec![text(Some("a")), text(Some("b"))],
+                "b a\n%",
+            ),
+            (
+                "%c%b%S",
+                vec![
+                    Arc::new(Int32Array::from(vec![65])) as ArrayRef,
+                    text(Some("x")),
+                    text(Some("up")),
+                ],
+                "AtrueUP",
+            ),
         ] {
-            assert_eq!(formatted(format, &values).as_deref(), Ok(expected), "{format}");
+            assert_eq!(
+                formatted(format, &values).as_deref(),
+                Ok(expected),
+                "{format}"
+            );
         }
-        for (format, values) in [("%d", vec![text(Some("x"))]), ("%d", vec![]), ("%q", vec![long(1)]), ("%", vec![])] {
+        for (format, values) in [
+            ("%d", vec![text(Some("x"))]),
+            ("%d", vec![]),
+            ("%q", vec![long(1)]),
+            ("%", vec![]),
+        ] {
             assert!(formatted(format, &values).is_err(), "{format}");
         }
     }
