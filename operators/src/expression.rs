@@ -110,7 +110,17 @@ impl Expression {
     /// What the expression reports, translated, with the first row of the batch that causes it.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         self.values(batch)
-            .map_err(|error| self.located(batch, error))
+            .map_err(|error| self.located(batch, error, ""))
+    }
+
+    /// As [`evaluate`](Self::evaluate), for the column of this name.
+    ///
+    /// # Errors
+    /// As `evaluate`, with the column's name.
+    pub fn evaluate_column(&self, name: &str, batch: &RecordBatch) -> Result<ArrayRef> {
+        let of = format!("column '{name}', ");
+        self.values(batch)
+            .map_err(|error| self.located(batch, error, &of))
     }
 
     fn values(&self, batch: &RecordBatch) -> Result<ArrayRef> {
@@ -122,7 +132,7 @@ impl Expression {
     }
 
     /// Finds the row that an error of the data comes from, by evaluating rows one by one; nothing is slower where nothing fails.
-    fn located(&self, batch: &RecordBatch, error: WeirError) -> WeirError {
+    fn located(&self, batch: &RecordBatch, error: WeirError, of: &str) -> WeirError {
         if error.fault() != Fault::Data {
             return error;
         }
@@ -131,7 +141,9 @@ impl Expression {
             alone.is_err_and(|alone| alone.condition() == error.condition())
         };
         match (0..batch.num_rows()).find(same) {
-            Some(row) => error.at_position(format!("row {row} of the batch (from 0), in {self}")),
+            Some(row) => {
+                error.at_position(format!("row {row} of the batch (from 0), {of}in {self}"))
+            }
             None => error,
         }
     }

@@ -51,9 +51,9 @@ pub(crate) fn day_time_text(micros: i64, fields: &str) -> String {
     let mut rest = micros.unsigned_abs();
     let sizes = [DAY_MICROS as u64, 3_600_000_000, 60_000_000, 1_000_000];
     let mut text = String::from(sign);
-    for place in first..=last {
-        let count = rest / sizes[place];
-        rest %= sizes[place];
+    for (place, size) in sizes.into_iter().enumerate().take(last + 1).skip(first) {
+        let count = rest / size;
+        rest %= size;
         let before = match place {
             place if place == first => "",
             1 => " ",

@@ -51,6 +51,8 @@ pub(crate) mod coerce;
 pub(crate) mod collections;
 mod conditional;
 mod datetime;
+#[cfg(test)]
+mod decoders_tests;
 mod elements;
 pub mod error;
 pub(crate) mod grouping;

@@ -20,8 +20,14 @@ const NOON: i64 = 1_782_907_200;
 async fn a_streaming_query_computes_on_the_clock_of_its_session() {
     for (zone, expected) in [
         ("UTC", "2026-07-01 12:00:00|12|2026-07-01|1782907200"),
-        ("Europe/Rome", "2026-07-01 14:00:00|14|2026-07-01|1782900000"),
-        ("America/Los_Angeles", "2026-07-01 05:00:00|5|2026-07-01|1782932400"),
+        (
+            "Europe/Rome",
+            "2026-07-01 14:00:00|14|2026-07-01|1782900000",
+        ),
+        (
+            "America/Los_Angeles",
+            "2026-07-01 05:00:00|5|2026-07-01|1782932400",
+        ),
         ("+14:00", "2026-07-02 02:00:00|2|2026-07-02|1782856800"),
     ] {
         let session = session(zone);
@@ -48,7 +54,9 @@ async fn a_streaming_query_computes_on_the_clock_of_its_session() {
             .collect()
             .await
             .unwrap();
-        let text = arrow::util::pretty::pretty_format_batches(&found).unwrap().to_string();
+        let text = arrow::util::pretty::pretty_format_batches(&found)
+            .unwrap()
+            .to_string();
         assert!(text.contains(expected), "{zone}: {text}");
         query.stop().await;
     }
@@ -87,13 +95,29 @@ async fn files_show_the_clock_of_the_session() {
 
 #[tokio::test]
 async fn a_zone_that_is_none_is_refused_with_what_is_allowed() {
-    let error = Session::builder().time_zone("Mars/Base").build().unwrap_err();
+    let error = Session::builder()
+        .time_zone("Mars/Base")
+        .build()
+        .unwrap_err();
     assert!(error.to_string().contains("Europe/Rome"), "{error}");
     let session = session("UTC");
-    assert!(session.conf().set("spark.sql.session.timeZone", "soon").is_err());
-    session.conf().set("spark.sql.session.timeZone", "Asia/Tokyo").unwrap();
-    let frame = session.sql("SELECT hour(TIMESTAMP'2026-01-01 00:00:00Z') AS h").await.unwrap();
+    assert!(
+        session
+            .conf()
+            .set("spark.sql.session.timeZone", "soon")
+            .is_err()
+    );
+    session
+        .conf()
+        .set("spark.sql.session.timeZone", "Asia/Tokyo")
+        .unwrap();
+    let frame = session
+        .sql("SELECT hour(TIMESTAMP'2026-01-01 00:00:00Z') AS h")
+        .await
+        .unwrap();
     let found = frame.collect().await.unwrap();
-    let text = arrow::util::pretty::pretty_format_batches(&found).unwrap().to_string();
+    let text = arrow::util::pretty::pretty_format_batches(&found)
+        .unwrap()
+        .to_string();
     assert!(text.contains("| 9 |"), "{text}");
 }

@@ -143,11 +143,12 @@ fn zip(run: &Run<'_>) -> Result<ArrayRef> {
         .map(|(left, right)| left.map_or((1, right.unwrap_or_default()), |left| (0, left)))
         .collect();
     let keys = arrow::compute::interleave(&both, &picks)?;
-    let side = |map: usize, of: fn(&(Option<usize>, Option<usize>)) -> Option<usize>| {
-        let picks: UInt32Array = entries.iter().map(|e| of(e).map(|i| i as u32)).collect();
+    let (lefts, rights): (Vec<_>, Vec<_>) = entries.into_iter().unzip();
+    let side = |map: usize, picks: Vec<Option<usize>>| {
+        let picks: UInt32Array = picks.iter().map(|i| i.map(|i| i as u32)).collect();
         take(maps[map].values(), &picks, None)
     };
-    let (left, right) = (side(0, |e| e.0)?, side(1, |e| e.1)?);
+    let (left, right) = (side(0, lefts)?, side(1, rights)?);
     let rows = UInt32Array::from(rows);
     let values = evaluate(run.lambdas[0], &[&keys, &left, &right], &rows)?;
     map_array(

@@ -5,7 +5,9 @@ mod number;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
-use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Float64Type, Int64Type, TimestampMicrosecondType,
+};
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{ColumnarValue, Expr};
@@ -114,10 +116,8 @@ fn pieces(format: &str) -> Result<Vec<Piece>> {
             }
             digits = number(&mut letters);
         }
-        let precision = match letters.next_if_eq(&'.') {
-            Some(_) => Some(number(&mut letters)),
-            None => None,
-        };
+        let dot = letters.next_if_eq(&'.');
+        let precision = dot.map(|_| number(&mut letters));
         let bounded = |digits: &str| match digits.parse::<usize>() {
             Ok(n) if n <= MOST_WIDTH => Ok(n),
             _ => Err(wrong(format!(
@@ -242,7 +242,17 @@ impl Spec {
             Err(wrong(format!("'%{}' does not take {t}", self.conversion)))
         };
         match self.conversion.to_ascii_lowercase() {
-            's' => Ok(self.plain(&text::value_text(value, row, zone)?.unwrap_or_default())),
+            's' => Ok(match t {
+                // Spark hands over dates and times as their numbers of days and microseconds.
+                DataType::Date32 => {
+                    self.plain(&value.as_primitive::<Date32Type>().value(row).to_string())
+                }
+                DataType::Timestamp(_, _) => {
+                    let micros = value.as_primitive::<TimestampMicrosecondType>().value(row);
+                    self.plain(&micros.to_string())
+                }
+                _ => self.plain(&text::value_text(value, row, zone)?.unwrap_or_default()),
+            }),
             'b' => Ok(match t {
                 DataType::Boolean => self.plain(&value.as_boolean().value(row).to_string()),
                 _ => self.plain("true"),

@@ -22,6 +22,7 @@ pub(super) const FUNCTIONS: [&[(&str, Resolver)]; 3] =
 
 const LETTERS: &[(&str, Resolver)] = &[
     ("concat", |a| concat(a.exprs.clone(), a.schema)),
+    ("concat_ws", concat_ws),
     ("length", |a| text_to_int(a, "length")),
     ("len", |a| text_to_int(a, "length")),
     ("char_length", |a| text_to_int(a, "length")),
@@ -127,6 +128,47 @@ fn concatenate(call: &Call<'_>) -> Result<ColumnarValue> {
         }
         _ => join_arrays(a, nulls(a), call.returns),
     })
+}
+
+/// `concat_ws(between, text or array of texts, …)`: what is NULL is left out.
+fn concat_ws(args: Args<'_>) -> Result<Expr> {
+    args.expect(1, usize::MAX)?;
+    let mut values = vec![args.string(0)?];
+    for i in 1..args.exprs.len() {
+        let t = match &args.types[i] {
+            DataType::List(_) => super::coerce::array_of(DataType::Utf8),
+            _ => DataType::Utf8,
+        };
+        values.push(args.cast(i, &t)?);
+    }
+    let code: KernelFn = |c| {
+        c.over_arrays(|a| {
+            let between = a[0].as_string::<i32>();
+            let rows = (0..a[0].len()).map(|row| {
+                between
+                    .is_valid(row)
+                    .then(|| pieces(&a[1..], row).join(between.value(row)))
+            });
+            Ok(Arc::new(rows.collect::<StringArray>()) as ArrayRef)
+        })
+    };
+    Ok(Kernel::call("concat_ws", DataType::Utf8, "", code, values))
+}
+
+/// The texts of a row, those in arrays one by one, without NULL.
+fn pieces(columns: &[ArrayRef], row: usize) -> Vec<String> {
+    let mut pieces = vec![];
+    for column in columns.iter().filter(|column| column.is_valid(row)) {
+        match column.as_list_opt::<i32>() {
+            Some(list) => {
+                let values = list.value(row);
+                let texts = values.as_string::<i32>().iter().flatten();
+                pieces.extend(texts.map(str::to_owned));
+            }
+            None => pieces.push(column.as_string::<i32>().value(row).to_owned()),
+        }
+    }
+    pieces
 }
 
 fn join_arrays(a: &[ArrayRef], alive: Vec<bool>, t: &DataType) -> Result<ArrayRef> {
