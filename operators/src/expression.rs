@@ -71,6 +71,9 @@ impl Expression {
     }
 
     /// The expression as of an epoch: its processing time in milliseconds since 1970 stands where the time is asked for.
+    ///
+    /// # Errors
+    /// A defect of the expression's nodes, which cannot be taken apart.
     pub fn at(&self, epoch_ms: i64) -> Result<Cow<'_, Self>> {
         if !self.timed {
             return Ok(Cow::Borrowed(self));

@@ -52,21 +52,13 @@ fn same_arrays(args: &Args<'_>) -> Result<(Vec<Expr>, DataType)> {
     Ok((arrays.collect::<Result<_>>()?, common))
 }
 
-/// Columns of one type as rows that compare as Spark's values do.
-fn comparable<const N: usize>(columns: [&ArrayRef; N]) -> Result<[Rows; N]> {
-    let converter = RowConverter::new(vec![SortField::new(columns[0].data_type().clone())])?;
-    let mut rows = Vec::with_capacity(N);
-    for column in columns {
-        rows.push(converter.convert_columns(&[super::normalize::normal(column)?])?);
-    }
-    match rows.try_into() {
-        Ok(rows) => Ok(rows),
-        Err(_) => unreachable_columns(),
-    }
-}
-
-fn unreachable_columns<T>() -> Result<T> {
-    datafusion::common::internal_err!("as many rows as columns")
+/// Two columns of one type as rows that compare as Spark's values do.
+fn comparable(left: &ArrayRef, right: &ArrayRef) -> Result<(Rows, Rows)> {
+    let converter = RowConverter::new(vec![SortField::new(left.data_type().clone())])?;
+    let rows = |column: &ArrayRef| -> Result<Rows> {
+        Ok(converter.convert_columns(&[super::normalize::normal(column)?])?)
+    };
+    Ok((rows(left)?, rows(right)?))
 }
 
 /// The numbers of an INT column.

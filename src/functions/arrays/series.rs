@@ -381,7 +381,9 @@ fn extreme(args: Args<'_>, name: &'static str, code: KernelFn) -> Result<Expr> {
 fn pick_extreme(call: &Call<'_>, largest: bool) -> Result<ColumnarValue> {
     call.over_arrays(|a| {
         let elements = Elements::of(&a[0])?;
-        let [rows] = super::comparable([&elements.columns[0]])?;
+        let normal = super::super::normalize::normal(&elements.columns[0])?;
+        let field = SortField::new(normal.data_type().clone());
+        let rows = RowConverter::new(vec![field])?.convert_columns(&[normal])?;
         let pick = |row: usize| {
             let range = elements.range(row);
             let known = range.filter(|i| elements.columns[0].is_valid(*i));

@@ -71,7 +71,7 @@ fn find(args: Args<'_>, name: &'static str, returns: DataType, code: KernelFn) -
 fn contains(call: &Call<'_>) -> Result<ColumnarValue> {
     call.over_arrays(|a| {
         let elements = Elements::of(&a[0])?;
-        let [own, wanted] = comparable([&elements.columns[0], &a[1]])?;
+        let (own, wanted) = comparable(&elements.columns[0], &a[1])?;
         let row = |row: usize| {
             if a[0].is_null(row) || a[1].is_null(row) {
                 return None;
@@ -92,7 +92,7 @@ fn contains(call: &Call<'_>) -> Result<ColumnarValue> {
 fn position(call: &Call<'_>) -> Result<ColumnarValue> {
     call.over_arrays(|a| {
         let elements = Elements::of(&a[0])?;
-        let [own, wanted] = comparable([&elements.columns[0], &a[1]])?;
+        let (own, wanted) = comparable(&elements.columns[0], &a[1])?;
         let row = |row: usize| {
             if a[0].is_null(row) || a[1].is_null(row) {
                 return None;
@@ -111,7 +111,7 @@ fn position(call: &Call<'_>) -> Result<ColumnarValue> {
 fn remove(call: &Call<'_>) -> Result<ColumnarValue> {
     call.over_arrays(|a| {
         let elements = Elements::of(&a[0])?;
-        let [own, wanted] = comparable([&elements.columns[0], &a[1]])?;
+        let (own, wanted) = comparable(&elements.columns[0], &a[1])?;
         let nulls = NullBuffer::union(elements.nulls.as_ref(), a[1].logical_nulls().as_ref());
         let (mut kept, mut lengths) = (vec![], vec![]);
         for row in 0..a[0].len() {
@@ -156,7 +156,8 @@ fn set(call: &Call<'_>, pick: Pick) -> Result<ColumnarValue> {
     call.over_arrays(|a| {
         let other = a.last().unwrap_or(&a[0]);
         let both = [Elements::of(&a[0])?, Elements::of(other)?];
-        let rows = comparable([&both[0].columns[0], &both[1].columns[0]])?;
+        let (first, second) = comparable(&both[0].columns[0], &both[1].columns[0])?;
+        let rows = [first, second];
         let nulls = NullBuffer::union(both[0].nulls.as_ref(), both[1].nulls.as_ref());
         let (mut picks, mut lengths) = (vec![], vec![]);
         for row in 0..a[0].len() {
@@ -197,7 +198,8 @@ fn set(call: &Call<'_>, pick: Pick) -> Result<ColumnarValue> {
 fn overlap(call: &Call<'_>) -> Result<ColumnarValue> {
     call.over_arrays(|a| {
         let both = [Elements::of(&a[0])?, Elements::of(&a[1])?];
-        let rows = comparable([&both[0].columns[0], &both[1].columns[0]])?;
+        let (first, second) = comparable(&both[0].columns[0], &both[1].columns[0])?;
+        let rows = [first, second];
         let known = |side: usize, row: usize| {
             let column = &both[side].columns[0];
             both[side].range(row).filter(move |i| column.is_valid(*i))
