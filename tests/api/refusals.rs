@@ -185,7 +185,7 @@ const STATELESS: &[(&str, &str, &str)] = &[
     ),
     ("unknown column", "SELECT w FROM s", "w"),
     ("unknown function", "SELECT nothing(v) FROM s", "nothing"),
-    ("unknown table", "SELECT v FROM t", "knows s"),
+    ("unknown table", "SELECT v FROM t", "no table or view `t`"),
     (
         "number of arguments",
         "SELECT substring(v) FROM s",

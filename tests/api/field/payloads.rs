@@ -34,12 +34,12 @@ async fn p075_whole_numbers_are_exact_and_those_that_do_not_fit_are_bad() {
     assert_eq!(
         found,
         [
-            "0|9007199254740993|",
-            "1|9223372036854775807|",
-            "2|-9223372036854775808|",
-            r#"3||{"id":9223372036854775808}"#,
-            r#"4||{"id":1.5}"#,
-            r#"5||{"id":1e3}"#,
+            "0|9007199254740993|null",
+            "1|9223372036854775807|null",
+            "2|-9223372036854775808|null",
+            r#"3|null|{"id":9223372036854775808}"#,
+            r#"4|null|{"id":1.5}"#,
+            r#"5|null|{"id":1e3}"#,
         ]
     );
 }
@@ -68,7 +68,7 @@ async fn p076_decimals_are_read_from_their_digits() {
 async fn p077_of_a_key_that_is_there_twice_the_last_value_counts() {
     let query = "SELECT n, r.id AS id, r.o.x AS x FROM (SELECT n, from_json(j, 'id BIGINT, o STRUCT<x: INT>') AS r FROM t)";
     let messages = [r#"{"id":1,"id":2}"#, r#"{"id":3,"o":{"x":1,"x":9}}"#];
-    assert_eq!(rows(query, &messages).await, ["0|2|", "1|3|9"]);
+    assert_eq!(rows(query, &messages).await, ["0|2|null", "1|3|9"]);
 }
 
 const NAMES: &str = "SELECT n, r.id AS id, r.name AS name, r._corrupt_record AS bad FROM (SELECT n, from_json(j, 'id BIGINT, name STRING, _corrupt_record STRING') AS r FROM t)";
@@ -82,7 +82,11 @@ async fn p079_a_field_of_the_wrong_type_costs_nothing_but_itself() {
     ];
     assert_eq!(
         rows(NAMES, &messages).await,
-        ["0|1|a|", r#"1||b|{"id":[1],"name":"b"}"#, "2|3|c|"]
+        [
+            "0|1|a|null",
+            r#"1|null|b|{"id":[1],"name":"b"}"#,
+            "2|3|c|null"
+        ]
     );
 }
 
@@ -97,10 +101,10 @@ async fn p080_messages_behind_a_malformed_one_are_read() {
     assert_eq!(
         rows(NAMES, &messages).await,
         [
-            "0|1|a|",
-            r#"1|||{"id": 12ii, "name":"x"}"#,
-            "2|3|c|",
-            "3|4|d|"
+            "0|1|a|null",
+            r#"1|null|null|{"id": 12ii, "name":"x"}"#,
+            "2|3|c|null",
+            "3|4|d|null"
         ]
     );
 }
@@ -117,7 +121,10 @@ async fn p081_failfast_stops_with_the_row_and_batches_of_bad_messages_alone_end(
         Some("MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION")
     );
     assert!(error.to_string().contains("row 1 of the batch"), "{error}");
-    assert_eq!(rows(IDS, &["x", "{", "]"]).await, ["0||x", "1||{", "2||]"]);
+    assert_eq!(
+        rows(IDS, &["x", "{", "]"]).await,
+        ["0|null|x", "1|null|{", "2|null|]"]
+    );
 }
 
 #[tokio::test]
@@ -125,7 +132,7 @@ async fn p083_bytes_that_are_no_text_keep_their_row() {
     let query = "SELECT n, try_validate_utf8(b) AS strict, make_valid_utf8(b) AS lossy FROM (SELECT n, unhex(j) AS b FROM t)";
     assert_eq!(
         rows(query, &["6161", "61FF61", "62"]).await,
-        ["0|aa|aa", "1||a\u{FFFD}a", "2|b|b"]
+        ["0|aa|aa", "1|null|a\u{FFFD}a", "2|b|b"]
     );
 }
 
@@ -146,12 +153,12 @@ async fn p084_values_that_are_no_objects_are_bad_and_a_second_object_is_never_lo
         )
         .await,
         [
-            "0|1|",
-            "1||42",
-            "2||[]",
-            "3||null",
-            r#"4||{"id":3}{"id":4}"#,
-            "5|2|"
+            "0|1|null",
+            "1|null|42",
+            "2|null|[]",
+            "3|null|null",
+            r#"4|null|{"id":3}{"id":4}"#,
+            "5|2|null"
         ]
     );
 }
@@ -182,8 +189,8 @@ async fn p086_deep_nesting_is_a_bad_message_and_no_end_of_the_process() {
         [
             "0|1|200|1|false",
             "1|1|1800|1|false",
-            "2||||true",
-            "3|2||2|false"
+            "2|null|null|null|true",
+            "3|2|null|2|false"
         ]
     );
 }
