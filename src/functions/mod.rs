@@ -5,6 +5,23 @@
 //! where one says it all (`nvl2` is a CASE), else a call of datafusion-spark or DataFusion with arguments cast as Spark
 //! casts them. Aggregates and window functions are not in here; see [`aggregates`].
 //!
+//! # What there is
+//!
+//! Spark's scalar functions on numbers, texts, bytes, dates and times, intervals, arrays, maps, structs, JSON, URLs and hashes, its lambdas
+//! (`transform`, `filter`, `aggregate`, …), and the payload functions below. Their results, types and errors are Spark's in ANSI mode: an
+//! overflow, a division by zero or a cast that fails ends the query with the condition, the row and the column; `try_…` gives NULL.
+//!
+//! Not there, and refused by name (`UNRESOLVED_ROUTINE`): sketches (`hll_…`, `kll_…`, `theta_…`, `tuple_…`, `count_min_sketch`), VARIANT, the type
+//! TIME, CSV (`from_csv`, …), XML and XPath, geometry (`st_…`), `aes_…` and `hmac`, vectors, collations, and what asks for the session (`current_user`)
+//! or the file being read.
+//!
+//! **Time zones.** Kernels see the session's zone when they run (`kernel::Call`). `TIMESTAMP` is an instant; its fields, texts, days and months
+//! are those of the session's clock. A time that a clock shows twice is the earlier one, a time that it never shows is moved by the gap.
+//! Windows are aligned to 1970 in UTC.
+//!
+//! **Patterns.** Regular expressions are Java's. Patterns of dates and times are those of Java's `DateTimeFormatter`; `E`, `Q` and `G` are for
+//! writing only.
+//!
 //! # Payloads
 //!
 //! What messages are written in, read to columns and back. Schemas and options are constants, `options` is a `map()` of texts; an
