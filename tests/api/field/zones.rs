@@ -2,8 +2,6 @@
 
 use std::process::Command;
 
-use weir::prelude::*;
-
 use super::stage::{Do, Stage};
 
 #[tokio::test]
