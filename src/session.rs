@@ -54,7 +54,8 @@ impl SessionBuilder {
         self
     }
 
-    /// The zone in which local times are read and shown (`spark.sql.session.timeZone`). So far only UTC is allowed, its default.
+    /// The zone in which local times are read and shown (`spark.sql.session.timeZone`): UTC, which is the default whatever the
+    /// machine's zone is, an offset such as `+01:00`, or a region such as `Europe/Rome`.
     #[must_use]
     pub fn time_zone(self, zone: &str) -> Self {
         self.config(TIME_ZONE, zone)

@@ -147,14 +147,12 @@ impl Operator for Exploder {
         &mut self,
         _input: usize,
         rows: Rows,
-        _context: &OperatorContext,
+        context: &OperatorContext,
         out: &mut Outbox,
     ) -> Result<()> {
         let output = self.output(&rows.schema())?;
-        let nested = Nested::of(
-            &self.explode.input.evaluate(rows.batch())?,
-            self.explode.fields,
-        )?;
+        let input = self.explode.input.at(context.batch_timestamp_ms)?;
+        let nested = Nested::of(&input.evaluate(rows.batch())?, self.explode.fields)?;
         let kept = rows.map_batch(
             rows.batch()
                 .project(&self.explode.kept(rows.batch().num_columns()))?,

@@ -1,15 +1,19 @@
 //! A physical expression and how its errors become errors of the engine. The one place where operators call DataFusion.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::DataFusionError;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use weir_runtime::{Result, WeirError};
+use weir_runtime::{Fault, Result, WeirError};
+
+use crate::epoch_time::EpochTime;
 
 /// How an error that an expression reports becomes one of the engine: a library of functions that has typed errors of its own
 /// gives the function that finds them.
@@ -25,14 +29,13 @@ pub fn data_error(error: DataFusionError) -> WeirError {
 pub struct Expression {
     physical: Arc<dyn PhysicalExpr>,
     errors: ErrorMap,
+    /// Whether it asks for the time of the epoch.
+    timed: bool,
 }
 
 impl From<Arc<dyn PhysicalExpr>> for Expression {
     fn from(physical: Arc<dyn PhysicalExpr>) -> Self {
-        Self {
-            physical,
-            errors: data_error,
-        }
+        Self::new(physical, data_error)
     }
 }
 
@@ -51,12 +54,40 @@ impl fmt::Debug for Expression {
 impl Expression {
     /// An expression whose errors `errors` translates.
     pub fn new(physical: Arc<dyn PhysicalExpr>, errors: ErrorMap) -> Self {
-        Self { physical, errors }
+        // The visitor returns no errors.
+        let timed = physical
+            .exists(|node| Ok(EpochTime::is(node)))
+            .unwrap_or(false);
+        Self {
+            physical,
+            errors,
+            timed,
+        }
     }
 
     /// The column of this position.
     pub fn column(name: &str, index: usize) -> Self {
         Self::from(Arc::new(Column::new(name, index)) as Arc<dyn PhysicalExpr>)
+    }
+
+    /// The expression as of an epoch: its processing time in milliseconds since 1970 stands where the time is asked for.
+    ///
+    /// # Errors
+    /// A defect of the expression's nodes, which cannot be taken apart.
+    pub fn at(&self, epoch_ms: i64) -> Result<Cow<'_, Self>> {
+        if !self.timed {
+            return Ok(Cow::Borrowed(self));
+        }
+        let bind = |node: Arc<dyn PhysicalExpr>| match EpochTime::is(&node) {
+            true => Ok(Transformed::yes(EpochTime::literal(epoch_ms))),
+            false => Ok(Transformed::no(node)),
+        };
+        let bound = Arc::clone(&self.physical).transform_up(bind);
+        Ok(Cow::Owned(Self {
+            physical: bound.map_err(self.errors)?.data,
+            errors: self.errors,
+            timed: false,
+        }))
     }
 
     /// The position, if the expression is nothing but a column.
@@ -79,13 +110,45 @@ impl Expression {
     /// One value per row.
     ///
     /// # Errors
-    /// What the expression reports, translated.
+    /// What the expression reports, translated, with the first row of the batch that causes it.
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
+        self.values(batch)
+            .map_err(|error| self.located(batch, error, ""))
+    }
+
+    /// As [`evaluate`](Self::evaluate), for the column of this name.
+    ///
+    /// # Errors
+    /// As `evaluate`, with the column's name.
+    pub fn evaluate_column(&self, name: &str, batch: &RecordBatch) -> Result<ArrayRef> {
+        let of = format!("column '{name}', ");
+        self.values(batch)
+            .map_err(|error| self.located(batch, error, &of))
+    }
+
+    fn values(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         let rows = batch.num_rows();
         self.physical
             .evaluate(batch)
             .and_then(|value| value.into_array_of_size(rows))
             .map_err(self.errors)
+    }
+
+    /// Finds the row that an error of the data comes from, by evaluating rows one by one; nothing is slower where nothing fails.
+    fn located(&self, batch: &RecordBatch, error: WeirError, of: &str) -> WeirError {
+        if error.fault() != Fault::Data {
+            return error;
+        }
+        let same = |row: &usize| {
+            let alone = self.values(&batch.slice(*row, 1));
+            alone.is_err_and(|alone| alone.condition() == error.condition())
+        };
+        match (0..batch.num_rows()).find(same) {
+            Some(row) => {
+                error.at_position(format!("row {row} of the batch (from 0), {of}in {self}"))
+            }
+            None => error,
+        }
     }
 
     /// One truth value per row; null is not true.

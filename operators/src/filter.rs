@@ -28,7 +28,8 @@ impl Operator for Filter {
         context: &OperatorContext,
         out: &mut Outbox,
     ) -> Result<()> {
-        let keep = self.condition.condition(rows.batch())?;
+        let condition = self.condition.at(context.batch_timestamp_ms)?;
+        let keep = condition.condition(rows.batch())?;
         let kept = keep.true_count();
         context.metrics.add_filtered(rows.num_rows() - kept);
         match kept {

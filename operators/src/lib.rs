@@ -25,6 +25,7 @@
 mod aggregate;
 mod changelog_aggregate;
 mod dedup;
+mod epoch_time;
 mod explode;
 mod expression;
 mod filter;
@@ -47,6 +48,7 @@ pub use aggregate::{
 };
 pub use changelog_aggregate::changelog_aggregate;
 pub use dedup::{Dedup, Forget, dedup};
+pub use epoch_time::EpochTime;
 pub use explode::{Explode, explode};
 pub use expression::{ErrorMap, Expression, data_error};
 pub use filter::filter;

@@ -81,7 +81,7 @@ impl Operator for Project {
         &mut self,
         _input: usize,
         rows: Rows,
-        _context: &OperatorContext,
+        context: &OperatorContext,
         out: &mut Outbox,
     ) -> Result<()> {
         let batch = rows.batch();
@@ -89,9 +89,11 @@ impl Operator for Project {
         let columns = self
             .columns
             .iter()
-            .map(|(_, expression)| match expression.as_column() {
+            .map(|(name, expression)| match expression.as_column() {
                 Some(index) if index < batch.num_columns() => Ok(Arc::clone(batch.column(index))),
-                _ => expression.evaluate(batch),
+                _ => expression
+                    .at(context.batch_timestamp_ms)?
+                    .evaluate_column(name, batch),
             });
         let output = batch_of(&schema, columns.collect::<Result<_>>()?, batch.num_rows())?;
         out.emit(rows.map_batch(output)?);

@@ -14,6 +14,8 @@ use super::coerce::{
     is_decimal, is_float, is_integer, is_number, is_text, list_types, timestamp,
 };
 use super::error::mismatch;
+use super::interval_fields::with_fields_of;
+use super::intervals::{Sides, time_arithmetic};
 use super::kernel::{Kernel, KernelFn};
 
 /// The arithmetic operation `left op right` with Spark's types, or `None` if `op` is no arithmetic.
@@ -36,7 +38,11 @@ pub(crate) fn arithmetic(
         return Ok(None);
     }
     let (lt, rt) = (left.get_type(schema)?, right.get_type(schema)?);
-    if let Some(time) = super::intervals::time_arithmetic(op, &left, &lt, &right, &rt, schema)? {
+    let sides = Sides {
+        left: (&left, &lt),
+        right: (&right, &rt),
+    };
+    if let Some(time) = time_arithmetic(op, sides, schema, ansi)? {
         return Ok(Some(time));
     }
     let no_types = || {
@@ -206,11 +212,12 @@ pub(crate) fn negative(arg: Expr, schema: &dyn ExprSchema) -> Result<Expr> {
             )));
         }
     };
-    Ok(Kernel::call("negative", t, "", negate, vec![arg]))
+    let negated = Kernel::call("negative", t, "", negate, vec![arg.clone()]);
+    Ok(with_fields_of(negated, &[&arg], schema))
 }
 
 /// Which result types of a plain TIMESTAMP difference and interval arithmetic `add`/`subtract` produce.
-pub(super) fn time_call(op: Operator, returns: DataType, args: Vec<Expr>) -> Expr {
+pub(super) fn time_call(op: Operator, returns: DataType, args: Vec<Expr>, ansi: bool) -> Expr {
     debug_assert!(returns == day_time() || returns == timestamp() || !is_number(&returns));
-    call(op, returns, "", args, true)
+    call(op, returns, "", args, ansi)
 }

@@ -8,8 +8,8 @@ use arrow::array::{
 use arrow::compute::kernels::numeric;
 use arrow::compute::{and, is_not_null};
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, i256,
+    ArrowPrimitiveType, DataType, Decimal128Type, DurationMicrosecondType, Float32Type,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, IntervalYearMonthType, i256,
 };
 use arrow::error::ArrowError;
 use datafusion::common::{Result, ScalarValue};
@@ -45,6 +45,8 @@ pub(crate) fn absolute(call: &Call<'_>) -> Result<ColumnarValue> {
             DataType::Int16 => ints!(Int16Type),
             DataType::Int32 => ints!(Int32Type),
             DataType::Int64 => ints!(Int64Type),
+            DataType::Duration(_) => ints!(DurationMicrosecondType),
+            DataType::Interval(_) => ints!(IntervalYearMonthType),
             DataType::Float32 => Ok(Arc::new(
                 array
                     .as_primitive::<Float32Type>()

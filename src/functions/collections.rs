@@ -7,7 +7,7 @@ use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Int32Type};
 use datafusion::common::{Result, ScalarValue, plan_err};
-use datafusion::logical_expr::{ColumnarValue, Expr, lit};
+use datafusion::logical_expr::{ColumnarValue, Expr};
 
 use super::coerce::{array_of, cast_from, element_type, is_integer, map_types};
 use super::error::SparkError;
@@ -50,7 +50,6 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
         size(a)
     }),
     ("cardinality", size),
-    ("sort_array", sort_array),
     ("explode", generator),
     ("explode_outer", generator),
     ("posexplode", generator),
@@ -286,25 +285,6 @@ fn size(args: Args<'_>) -> Result<Expr> {
         },
         args.exprs.clone(),
     ))
-}
-
-/// `sort_array(a[, ascending])`: NULLs first when ascending, last when descending.
-fn sort_array(args: Args<'_>) -> Result<Expr> {
-    args.expect(1, 2)?;
-    let ascending = match args.exprs.get(1) {
-        None | Some(Expr::Literal(ScalarValue::Boolean(Some(true)), _)) => true,
-        Some(Expr::Literal(ScalarValue::Boolean(Some(false)), _)) => false,
-        Some(_) => return args.refuse(),
-    };
-    let (order, nulls) = if ascending {
-        ("ASC", "NULLS FIRST")
-    } else {
-        ("DESC", "NULLS LAST")
-    };
-    args.library_with(
-        "array_sort",
-        vec![args.exprs[0].clone(), lit(order), lit(nulls)],
-    )
 }
 
 /// An array of type `t` from typed values.

@@ -2,19 +2,41 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Int32Array};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
     Int64Type, TimestampMicrosecondType,
 };
 use datafusion::common::Result;
+use datafusion::logical_expr::Expr;
 
 use super::error::mismatch;
-use super::kernel::Kernel;
+use super::kernel::{Call, Kernel};
 use super::{Args, Resolver};
 
 /// The hash family.
-pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[("hash", |a: Args<'_>| {
+pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[("hash", murmur), ("xxhash64", xxhash)];
+
+/// `xxhash64` of the library; decimals too long for a BIGINT are hashed by their bytes, as in Spark.
+fn xxhash(args: Args<'_>) -> Result<Expr> {
+    let bytes = |call: &Call<'_>| {
+        call.over_arrays(|a| {
+            let decimals = a[0].as_primitive::<Decimal128Type>().iter();
+            let rows = decimals.map(|v| v.map(minimal));
+            Ok(Arc::new(rows.collect::<BinaryArray>()) as ArrayRef)
+        })
+    };
+    let values = args.exprs.iter().zip(&args.types).map(|(e, t)| match t {
+        DataType::Decimal128(19.., _) => {
+            let value = vec![e.clone()];
+            Kernel::call("decimal_bytes", DataType::Binary, "", bytes, value)
+        }
+        _ => e.clone(),
+    });
+    args.library_with("xxhash64", values.collect())
+}
+
+fn murmur(a: Args<'_>) -> Result<Expr> {
     Ok(Kernel::call(
         "hash",
         DataType::Int32,
@@ -28,7 +50,7 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[("hash", |a: Args<'_>| {
         },
         a.exprs.clone(),
     ))
-})];
+}
 
 /// Folds a column into the hashes of its rows.
 fn add(column: &ArrayRef, hashes: &mut [i32]) -> Result<()> {

@@ -1,18 +1,27 @@
 //! Arithmetic on dates, timestamps and intervals, and the text of intervals.
 
-use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
-use datafusion::common::{ExprSchema, Result};
-use datafusion::logical_expr::{ColumnarValue, Expr, Operator};
-use datafusion::scalar::ScalarValue;
-
-use arrow::array::AsArray;
-use arrow::datatypes::{DurationMicrosecondType, Float64Type, Int64Type, IntervalYearMonthType};
 use std::sync::Arc;
 
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
+use arrow::datatypes::{
+    DataType, Date32Type, DurationMicrosecondType, Float64Type, Int32Type, Int64Type,
+    IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, TimeUnit,
+    TimestampMicrosecondType,
+};
+use datafusion::common::{ExprSchema, Result};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{ColumnarValue, Expr, Operator};
+use datafusion::scalar::ScalarValue;
+use weir_connectors::file::decode::parse::Zone;
+
 use super::arithmetic::time_call;
-use super::coerce::{cast_from, cast_to, day_time, is_integer, is_number, is_text, timestamp};
+use super::coerce::{
+    cast_from, cast_to, day_time, is_integer, is_number, is_text, timestamp, timestamp_ntz,
+};
+use super::datetime::{add_day_time, add_months};
 use super::error::{SparkError, mismatch};
-use super::kernel::{Call, Kernel};
+use super::interval_fields::with_fields_of;
+use super::kernel::{Call, Kernel, KernelFn};
 
 /// Microseconds in a day.
 pub(crate) const DAY_MICROS: i64 = 86_400_000_000;
@@ -28,82 +37,162 @@ fn is_time(t: &DataType) -> bool {
     )
 }
 
+/// Two operands with their types.
+#[derive(Clone, Copy)]
+pub(super) struct Sides<'a> {
+    pub(super) left: (&'a Expr, &'a DataType),
+    pub(super) right: (&'a Expr, &'a DataType),
+}
+
 /// Plans `left op right` if a date, timestamp or interval takes part.
 pub(super) fn time_arithmetic(
     op: Operator,
-    left: &Expr,
-    lt: &DataType,
-    right: &Expr,
-    rt: &DataType,
+    sides: Sides<'_>,
     schema: &dyn ExprSchema,
+    ansi: bool,
 ) -> Result<Option<Expr>> {
+    let ((left, lt), (right, rt)) = (sides.left, sides.right);
     if !(is_interval(lt) || is_interval(rt) || is_time(lt) || is_time(rt)) {
         return Ok(None);
     }
     let (l, r) = (left.clone(), right.clone());
-    match (op, lt, rt) {
-        (Operator::Plus, i, t) if is_interval(i) && is_time(t) => {
-            shift(op, r, rt, l, lt, schema).map(Some)
+    let planned = match (op, lt, rt) {
+        (Operator::Plus, i, t) if is_interval(i) && is_time(t) => shift(op, (r, t), (l, i), ansi)?,
+        (Operator::Plus, i, t) if is_interval(i) && is_text(t) => {
+            let time = cast_from(r, t, &timestamp())?;
+            shift(op, (time, &timestamp()), (l, i), ansi)?
         }
         (Operator::Plus | Operator::Minus, t, i) if is_time(t) && is_interval(i) => {
-            shift(op, l, lt, r, rt, schema).map(Some)
+            shift(op, (l, t), (r, i), ansi)?
+        }
+        (Operator::Plus | Operator::Minus, t, i) if is_text(t) && is_interval(i) => {
+            let time = cast_from(l, t, &timestamp())?;
+            shift(op, (time, &timestamp()), (r, i), ansi)?
         }
         (Operator::Plus | Operator::Minus, a, b) if is_interval(a) && a == b => {
-            Ok(Some(time_call(op, a.clone(), vec![l, r])))
+            let sum = time_call(op, a.clone(), vec![l, r], ansi);
+            with_fields_of(sum, &[left, right], schema)
         }
         (Operator::Minus, a, b) if is_time(a) && (is_time(b) || is_text(b)) => {
-            difference(l, lt, r, rt, schema).map(Some)
+            difference(l, lt, r, rt, schema)?
         }
-        (Operator::Minus, a, b) if is_text(a) && is_time(b) => {
-            difference(l, lt, r, rt, schema).map(Some)
-        }
+        (Operator::Minus, a, b) if is_text(a) && is_time(b) => difference(l, lt, r, rt, schema)?,
         (Operator::Plus | Operator::Minus, DataType::Date32, n) if is_integer(n) => {
-            Ok(Some(time_call(op, DataType::Date32, vec![l, days(r, rt)?])))
+            days(op, l, cast_from(r, n, &DataType::Int32)?, ansi)
+        }
+        (Operator::Plus, n, DataType::Date32) if is_integer(n) => {
+            days(op, r, cast_from(l, n, &DataType::Int32)?, ansi)
         }
         (Operator::Multiply, i, n) if is_interval(i) && is_number(n) => {
-            Ok(Some(scale(l, lt, r, rt, false)?))
+            scale((l, i), (r, n), false, ansi)?
         }
         (Operator::Multiply, n, i) if is_interval(i) && is_number(n) => {
-            Ok(Some(scale(r, rt, l, lt, false)?))
+            scale((r, i), (l, n), false, ansi)?
         }
         (Operator::Divide, i, n) if is_interval(i) && is_number(n) => {
-            Ok(Some(scale(l, lt, r, rt, true)?))
+            scale((l, i), (r, n), true, ansi)?
         }
-        (_, DataType::Null, _) | (_, _, DataType::Null) => Ok(None),
-        _ => Err(mismatch(format!(
-            "`{left} {op} {right}` does not accept {lt} and {rt}"
-        ))),
-    }
+        (_, DataType::Null, _) | (_, _, DataType::Null) => return Ok(None),
+        _ => {
+            return Err(mismatch(format!(
+                "`{left} {op} {right}` does not accept {}",
+                super::coerce::list_types(&[lt.clone(), rt.clone()])
+            )));
+        }
+    };
+    Ok(Some(planned))
 }
 
-/// A point in time moved by an interval. A date moved by whole days stays a date when the interval has only days.
+/// A point in time moved by an interval. A date moved by months or by whole days stays a date.
 fn shift(
     op: Operator,
-    time: Expr,
-    tt: &DataType,
-    by: Expr,
-    it: &DataType,
-    schema: &dyn ExprSchema,
+    (time, tt): (Expr, &DataType),
+    (by, it): (Expr, &DataType),
+    ansi: bool,
 ) -> Result<Expr> {
-    if matches!(tt, DataType::Date32) && matches!(it, DataType::Interval(IntervalUnit::YearMonth)) {
-        return Ok(time_call(op, DataType::Date32, vec![time, by]));
-    }
+    let months = matches!(it, DataType::Interval(IntervalUnit::YearMonth));
     if matches!(tt, DataType::Date32) {
         let whole_days = matches!(&by, Expr::Literal(ScalarValue::DurationMicrosecond(Some(us)), _) if us % DAY_MICROS == 0);
-        let moved = time_call(
+        let moved = moved(
             op,
-            timestamp(),
-            vec![cast_to(time, &timestamp(), schema)?, by],
+            cast_from(time, tt, &timestamp_ntz())?,
+            &timestamp_ntz(),
+            by.clone(),
+            ansi,
         );
-        if whole_days {
-            return cast_from(moved, &timestamp(), &DataType::Date32);
+        if whole_days || months {
+            return cast_from(moved, &timestamp_ntz(), &DataType::Date32);
         }
-        return Ok(moved);
+        return cast_from(moved, &timestamp_ntz(), &timestamp());
     }
-    Ok(time_call(op, tt.clone(), vec![time, by]))
+    Ok(moved(op, time, tt, by, ansi))
 }
 
-/// `end - start`: a day-time interval; between two dates one of whole days.
+fn moved(op: Operator, time: Expr, t: &DataType, by: Expr, ansi: bool) -> Expr {
+    let name = match (op, ansi) {
+        (Operator::Minus, true) => "subtract",
+        (Operator::Minus, false) => "try_subtract",
+        (_, true) => "add",
+        (_, false) => "try_add",
+    };
+    Kernel::call(name, t.clone(), name, move_rows, vec![time, by])
+}
+
+/// Times moved by intervals: months and days are those of the clock, the rest is exact.
+fn move_rows(call: &Call<'_>) -> Result<ColumnarValue> {
+    let back = call.params.ends_with("subtract");
+    let strict = !call.params.starts_with("try_");
+    let zone = match call.returns {
+        DataType::Timestamp(_, Some(_)) => call.zone,
+        _ => Zone::Utc,
+    };
+    call.over_arrays(|a| {
+        let times = a[0].as_primitive::<TimestampMicrosecondType>();
+        let row = |i: usize| -> Result<Option<i64>> {
+            if times.is_null(i) || a[1].is_null(i) {
+                return Ok(None);
+            }
+            let by = parts_of(&a[1], i).and_then(|by| if back { negated(by) } else { Some(by) });
+            let moved = by.and_then(|(months, micros)| {
+                let time = match months {
+                    0 => times.value(i),
+                    months => add_months(times.value(i), months, zone)?,
+                };
+                add_day_time(time, micros, zone)
+            });
+            if moved.is_none() && strict {
+                let message = format!("`{}`: the time is beyond the last timestamp", call.params);
+                return Err(SparkError::external("DATETIME_OVERFLOW", message));
+            }
+            Ok(moved)
+        };
+        let out: PrimitiveArray<TimestampMicrosecondType> =
+            (0..times.len()).map(row).collect::<Result<_>>()?;
+        Ok(Arc::new(out.with_data_type(call.returns.clone())) as ArrayRef)
+    })
+}
+
+/// Months and microseconds of the interval at `i`.
+fn parts_of(intervals: &ArrayRef, i: usize) -> Option<(i32, i64)> {
+    if let Some(micros) = intervals.as_primitive_opt::<DurationMicrosecondType>() {
+        return Some((0, micros.value(i)));
+    }
+    if let Some(months) = intervals.as_primitive_opt::<IntervalYearMonthType>() {
+        return Some((months.value(i), 0));
+    }
+    let calendar = intervals
+        .as_primitive_opt::<IntervalMonthDayNanoType>()?
+        .value(i);
+    let days = i64::from(calendar.days).checked_mul(DAY_MICROS)?;
+    let micros = days.checked_add(calendar.nanoseconds / 1000)?;
+    Some((calendar.months, micros))
+}
+
+fn negated((months, micros): (i32, i64)) -> Option<(i32, i64)> {
+    Some((months.checked_neg()?, micros.checked_neg()?))
+}
+
+/// `end - start`: what lies between two readings of the clock, as a day-time interval.
 fn difference(
     l: Expr,
     lt: &DataType,
@@ -111,127 +200,144 @@ fn difference(
     rt: &DataType,
     schema: &dyn ExprSchema,
 ) -> Result<Expr> {
-    let common = if matches!(lt, DataType::Timestamp(_, None))
-        && matches!(rt, DataType::Timestamp(_, None))
-    {
-        lt.clone()
-    } else {
-        timestamp()
+    let local = |e: Expr, t: &DataType| match t {
+        t if is_text(t) => cast_to(cast_from(e, t, &timestamp())?, &timestamp_ntz(), schema),
+        t => cast_from(e, t, &timestamp_ntz()),
     };
-    let args = vec![cast_to(l, &common, schema)?, cast_to(r, &common, schema)?];
-    Ok(time_call(Operator::Minus, day_time(), args))
+    let args = vec![local(l, lt)?, local(r, rt)?];
+    let apart = time_call(Operator::Minus, day_time(), args, true);
+    Ok(match (lt, rt) {
+        (DataType::Date32, DataType::Date32) => Kernel::with_interval(apart, "DAY"),
+        _ => apart,
+    })
 }
 
-/// A number of days as what Arrow adds to a date.
-fn days(n: Expr, nt: &DataType) -> Result<Expr> {
-    let n = cast_from(n, nt, &DataType::Int64)?;
-    Ok(Kernel::call(
-        "days",
-        DataType::Duration(TimeUnit::Second),
-        "",
-        |c| {
-            c.over_arrays(|a| {
-                let days = a[0].as_primitive::<Int64Type>();
-                let out = days.try_unary::<_, arrow::datatypes::DurationSecondType, _>(|d| {
-                    d.checked_mul(86_400).ok_or_else(|| {
-                        SparkError::external("ARITHMETIC_OVERFLOW", format!("{d} days"))
-                    })
-                })?;
-                Ok(Arc::new(out) as _)
-            })
-        },
-        vec![n],
-    ))
+/// A date and a number of days later or earlier.
+fn days(op: Operator, date: Expr, n: Expr, ansi: bool) -> Expr {
+    let name = match (op, ansi) {
+        (Operator::Minus, true) => "date_sub",
+        (Operator::Minus, false) => "try_date_sub",
+        (_, true) => "date_add",
+        (_, false) => "try_date_add",
+    };
+    let code = |call: &Call<'_>| {
+        let step = match call.params.ends_with("sub") {
+            true => i32::checked_sub,
+            false => i32::checked_add,
+        };
+        let strict = !call.params.starts_with("try_");
+        call.over_arrays(|a| {
+            let (dates, days) = (
+                a[0].as_primitive::<Date32Type>(),
+                a[1].as_primitive::<Int32Type>(),
+            );
+            let rows = dates
+                .iter()
+                .zip(days)
+                .map(|(date, days)| match (date, days) {
+                    (Some(date), Some(days)) => match step(date, days) {
+                        None if strict => Err(SparkError::external(
+                            "DATETIME_OVERFLOW",
+                            format!("`{}`: {days} days lead beyond the last date", call.params),
+                        )),
+                        moved => Ok(moved),
+                    },
+                    _ => Ok(None),
+                });
+            let out: PrimitiveArray<Date32Type> = rows.collect::<Result<_>>()?;
+            Ok(Arc::new(out) as ArrayRef)
+        })
+    };
+    Kernel::call(name, DataType::Date32, name, code, vec![date, n])
 }
 
 /// An interval times or divided by a number, rounded half up.
-fn scale(interval: Expr, it: &DataType, by: Expr, bt: &DataType, divide: bool) -> Result<Expr> {
-    let name = if divide {
-        "divide_interval"
-    } else {
-        "multiply_interval"
+fn scale(
+    (interval, it): (Expr, &DataType),
+    (by, bt): (Expr, &DataType),
+    divide: bool,
+    ansi: bool,
+) -> Result<Expr> {
+    let name = match (divide, ansi) {
+        (true, true) => "divide_interval",
+        (true, false) => "try_divide_interval",
+        (false, true) => "multiply_interval",
+        (false, false) => "try_multiply_interval",
     };
-    if !divide && is_integer(bt) && *it == day_time() {
-        let by = cast_from(by, bt, &DataType::Int64)?;
-        return Ok(Kernel::call(
-            name,
-            it.clone(),
-            "",
-            multiply_exact,
-            vec![interval, by],
-        ));
-    }
-    let by = cast_from(by, bt, &DataType::Float64)?;
-    let code = if divide {
-        |c: &Call<'_>| scaled(c, |a, b| a / b)
+    let exact = !divide && is_integer(bt) && *it == day_time();
+    let to = if exact {
+        DataType::Int64
     } else {
-        |c: &Call<'_>| scaled(c, |a, b| a * b)
+        DataType::Float64
     };
-    Ok(Kernel::call(name, it.clone(), "", code, vec![interval, by]))
+    let args = vec![interval, cast_from(by, bt, &to)?];
+    let code: KernelFn = match exact {
+        true => multiply_exact,
+        false => scaled,
+    };
+    Ok(Kernel::call(name, it.clone(), name, code, args))
+}
+
+fn too_long(call: &Call<'_>, n: impl std::fmt::Display) -> DataFusionError {
+    let message = format!("`{}`: the interval scaled by {n} is too long", call.params);
+    SparkError::external("INTERVAL_ARITHMETIC_OVERFLOW", message)
 }
 
 fn multiply_exact(call: &Call<'_>) -> Result<ColumnarValue> {
+    let strict = !call.params.starts_with("try_");
     call.over_arrays(|a| {
         let (i, n) = (
             a[0].as_primitive::<DurationMicrosecondType>(),
             a[1].as_primitive::<Int64Type>(),
         );
-        let out: arrow::array::PrimitiveArray<DurationMicrosecondType> =
-            arrow::compute::kernels::arity::try_binary(i, n, |x, y| {
-                x.checked_mul(y).ok_or_else(|| {
-                    arrow::error::ArrowError::ArithmeticOverflow(format!("{x} * {y}"))
-                })
-            })
-            .map_err(|e| SparkError::external("INTERVAL_ARITHMETIC_OVERFLOW", e.to_string()))?;
-        Ok(Arc::new(out) as _)
+        let rows = i.iter().zip(n).map(|(x, y)| match (x, y) {
+            (Some(x), Some(y)) => match x.checked_mul(y) {
+                None if strict => Err(too_long(call, y)),
+                product => Ok(product),
+            },
+            _ => Ok(None),
+        });
+        let out: PrimitiveArray<DurationMicrosecondType> = rows.collect::<Result<_>>()?;
+        Ok(Arc::new(out) as ArrayRef)
     })
 }
 
-fn scaled(call: &Call<'_>, f: fn(f64, f64) -> f64) -> Result<ColumnarValue> {
-    let round = |v: f64| -> f64 {
-        if v < 0.0 {
-            -(-v + 0.5).floor()
-        } else {
-            (v + 0.5).floor()
+fn scaled(call: &Call<'_>) -> Result<ColumnarValue> {
+    let strict = !call.params.starts_with("try_");
+    let divide = call.params.ends_with("divide_interval");
+    let one = |x: f64, y: f64, limit: f64| -> Result<Option<f64>> {
+        if divide && y == 0.0 {
+            let message = "an interval is divided by zero; use try_divide for NULL";
+            return match strict {
+                true => Err(SparkError::external("INTERVAL_DIVIDED_BY_ZERO", message)),
+                false => Ok(None),
+            };
+        }
+        let value = if divide { x / y } else { x * y };
+        let rounded = value.signum() * (value.abs() + 0.5).floor();
+        match rounded.is_finite() && rounded.abs() < limit {
+            true => Ok(Some(rounded)),
+            false if strict => Err(too_long(call, y)),
+            false => Ok(None),
         }
     };
     call.over_arrays(|a| {
         let by = a[1].as_primitive::<Float64Type>();
-        let fail = |n: f64| match n {
-            0.0 => {
-                SparkError::external("INTERVAL_DIVIDED_BY_ZERO", "an interval is divided by zero")
-            }
-            n => SparkError::external(
-                "INTERVAL_ARITHMETIC_OVERFLOW",
-                format!("the interval scaled by {n} is too long"),
-            ),
-        };
         if let Some(i) = a[0].as_primitive_opt::<DurationMicrosecondType>() {
-            let rows = i.iter().zip(by.iter()).map(|(x, y)| match (x, y) {
-                (Some(x), Some(y)) => match round(f(x as f64, y)) {
-                    v if v.is_finite() && v.abs() < 9.3e18 => Ok(Some(v as i64)),
-                    _ => Err(fail(y)),
-                },
+            let rows = i.iter().zip(by).map(|(x, y)| match (x, y) {
+                (Some(x), Some(y)) => Ok(one(x as f64, y, 9.2e18)?.map(|v| v as i64)),
                 _ => Ok(None),
             });
-            let out: arrow::array::PrimitiveArray<DurationMicrosecondType> =
-                rows.collect::<Result<_>>()?;
-            return Ok(Arc::new(out) as _);
+            let out: PrimitiveArray<DurationMicrosecondType> = rows.collect::<Result<_>>()?;
+            return Ok(Arc::new(out) as ArrayRef);
         }
-        let rows = a[0]
-            .as_primitive::<IntervalYearMonthType>()
-            .iter()
-            .zip(by.iter())
-            .map(|(x, y)| match (x, y) {
-                (Some(x), Some(y)) => match round(f(f64::from(x), y)) {
-                    v if v.is_finite() && v.abs() <= f64::from(i32::MAX) => Ok(Some(v as i32)),
-                    _ => Err(fail(y)),
-                },
-                _ => Ok(None),
-            });
-        let out: arrow::array::PrimitiveArray<IntervalYearMonthType> =
-            rows.collect::<Result<_>>()?;
-        Ok(Arc::new(out) as _)
+        let months = a[0].as_primitive::<IntervalYearMonthType>().iter();
+        let rows = months.zip(by).map(|(x, y)| match (x, y) {
+            (Some(x), Some(y)) => Ok(one(x.into(), y, 2_147_483_648.0)?.map(|v| v as i32)),
+            _ => Ok(None),
+        });
+        let out: PrimitiveArray<IntervalYearMonthType> = rows.collect::<Result<_>>()?;
+        Ok(Arc::new(out) as ArrayRef)
     })
 }
 

@@ -10,14 +10,14 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Fields};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{ColumnarValue, Expr};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::coerce::{array_of, is_text};
 use super::error::SparkError;
 use super::json_infer::schema_of_json;
 use super::json_options::{Formats, ReadOptions, WriteOptions};
-use super::json_path::JsonPath;
-use super::json_text::{Column, compact};
+use super::json_path::{JsonPath, plain};
+use super::json_text::{Column, Entries, first_value};
 use super::json_write::value_json;
 use super::kernel::{Call, Codec, Kernel};
 use super::payload::nullable;
@@ -47,7 +47,9 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
             |c| {
                 c.over_arrays(|a| {
                     let length = |v: &str| {
-                        Some(serde_json::from_str::<Value>(v).ok()?.as_array()?.len() as i32)
+                        let items: Vec<&RawValue> =
+                            serde_json::from_str(first_value(v)?.get()).ok()?;
+                        Some(items.len() as i32)
                     };
                     let rows = a[0].as_string::<i32>().iter().map(|v| v.and_then(length));
                     Ok(Arc::new(rows.collect::<arrow::array::Int32Array>()) as _)
@@ -297,37 +299,33 @@ fn find(call: &Call<'_>) -> Result<ColumnarValue> {
     };
     call.over_arrays(|a| {
         let (texts, paths) = (a[0].as_string::<i32>(), a[1].as_string::<i32>());
-        let rows = texts.iter().zip(paths.iter()).map(|(t, p)| {
-            let value: Value = serde_json::from_str(t?).ok()?;
-            let found = match &fixed {
-                Some(path) => path.as_ref()?.find(&value),
-                None => JsonPath::parse(p?)?.find(&value),
-            };
-            plain(&found?)
-        });
+        let rows = texts
+            .iter()
+            .zip(paths.iter())
+            .map(|(text, path)| match &fixed {
+                Some(fixed) => fixed.as_ref()?.find(text?),
+                None => JsonPath::parse(path?)?.find(text?),
+            });
         Ok(Arc::new(rows.collect::<StringArray>()) as _)
     })
 }
 
-/// A value as `get_json_object` and `json_tuple` give it: texts bare, the rest as compact JSON, null as NULL.
-fn plain(v: &Value) -> Option<String> {
-    match v {
-        Value::Null => None,
-        Value::String(s) => Some(s.clone()),
-        other => compact(&other.to_string()),
-    }
+/// The entries of a JSON object.
+fn entries(text: &str) -> Option<Entries<'_>> {
+    serde_json::from_str(first_value(text)?.get()).ok()
 }
 
 fn keys(call: &Call<'_>) -> Result<ColumnarValue> {
     call.over_arrays(|a| {
         let mut out = ListBuilder::new(StringBuilder::new());
         for v in a[0].as_string::<i32>().iter() {
-            match v.and_then(|v| serde_json::from_str::<Value>(v).ok()) {
-                Some(Value::Object(map)) => {
-                    map.keys().for_each(|k| out.values().append_value(k));
+            match v.and_then(entries) {
+                Some(entries) => {
+                    let keys = entries.0.iter().map(|(key, _)| key);
+                    keys.for_each(|key| out.values().append_value(key));
                     out.append(true);
                 }
-                _ => out.append_null(),
+                None => out.append_null(),
             }
         }
         Ok(Arc::new(out.finish()) as _)
@@ -362,17 +360,18 @@ fn tuple_rows(call: &Call<'_>) -> Result<ColumnarValue> {
         return plan_err!("{} has no fields", call.returns);
     };
     call.over_arrays(|a| {
-        let parsed: Vec<Option<Value>> = a[0]
+        let parsed: Vec<Option<Entries<'_>>> = a[0]
             .as_string::<i32>()
             .iter()
-            .map(|t| serde_json::from_str(t?).ok())
+            .map(|text| entries(text?))
             .collect();
         let columns = a[1..].iter().map(|names| {
             let names = names.as_string::<i32>().iter();
-            let rows = parsed
-                .iter()
-                .zip(names)
-                .map(|(v, name)| plain(v.as_ref()?.as_object()?.get(name?)?));
+            let rows = parsed.iter().zip(names).map(|(entries, name)| {
+                let (entries, name) = (entries.as_ref()?, name?);
+                let entry = entries.0.iter().rev().find(|(key, _)| key == name)?;
+                plain(entry.1.get())
+            });
             Arc::new(rows.collect::<StringArray>()) as ArrayRef
         });
         let values = StructArray::try_new(fields.clone(), columns.collect(), None)?;

@@ -2,30 +2,46 @@
 //! no text is read by other rules than were asked for.
 
 use datafusion::common::Result;
+use weir_connectors::file::decode::parse::Zone;
+use weir_connectors::file::pattern::TimePattern;
 
 use super::Args;
-use super::datetime_format::chrono_format;
+use super::datetime::constant_pattern;
 use super::error::SparkError;
 use super::json::ParseMode;
 use super::payload::Options;
 
-const FORMATS: [&str; 3] = ["dateFormat", "timestampFormat", "timestampNTZFormat"];
+/// Options of both directions.
+const FORMATS: [&str; 4] = [
+    "dateFormat",
+    "timestampFormat",
+    "timestampNTZFormat",
+    "timeZone",
+];
 
-/// How dates and times are spelled, in chrono's words; `None` is ISO 8601 as casts read and write it.
+/// How dates and times are spelled; `None` is ISO 8601 as casts read and write it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Formats {
     /// DATE.
-    pub(super) date: Option<String>,
+    pub(super) date: Option<TimePattern>,
     /// TIMESTAMP.
-    pub(super) timestamp: Option<String>,
+    pub(super) timestamp: Option<TimePattern>,
     /// TIMESTAMP_NTZ.
-    pub(super) local: Option<String>,
+    pub(super) local: Option<TimePattern>,
+    /// The zone in which a TIMESTAMP is read and written.
+    pub(super) zone: Zone,
 }
 
 impl Formats {
-    fn of(options: &Options) -> Result<Self> {
-        let format = |name| options.get(name).map(chrono_format).transpose();
+    fn of(options: &Options, session: Zone) -> Result<Self> {
+        let format = |name| options.get(name).map(constant_pattern).transpose();
+        let zone = match options.get(FORMATS[3]) {
+            None => session,
+            Some(name) => Zone::from_name(name)
+                .map_err(|e| SparkError::external("INVALID_TIMEZONE", e.to_string()))?,
+        };
         Ok(Self {
+            zone,
             date: format(FORMATS[0])?,
             timestamp: format(FORMATS[1])?,
             local: format(FORMATS[2])?,
@@ -33,10 +49,10 @@ impl Formats {
     }
 
     /// The format of times, those of a zone or those without.
-    pub(super) fn of_time(&self, zoned: bool) -> Option<&str> {
+    pub(super) fn of_time(&self, zoned: bool) -> Option<&TimePattern> {
         match zoned {
-            true => self.timestamp.as_deref(),
-            false => self.local.as_deref(),
+            true => self.timestamp.as_ref(),
+            false => self.local.as_ref(),
         }
     }
 }
@@ -61,6 +77,7 @@ impl ReadOptions {
             FORMATS[0],
             FORMATS[1],
             FORMATS[2],
+            FORMATS[3],
         ];
         let options = Options::of(args, i, "from_json", &known)?;
         let mode = options.get("mode").unwrap_or("PERMISSIVE").to_uppercase();
@@ -78,7 +95,7 @@ impl ReadOptions {
         Ok(Self {
             mode,
             corrupt: corrupt.unwrap_or("_corrupt_record").to_owned(),
-            formats: Formats::of(&options)?,
+            formats: Formats::of(&options, args.zone())?,
         })
     }
 }
@@ -95,11 +112,17 @@ pub(super) struct WriteOptions {
 impl WriteOptions {
     /// The options in argument `i`.
     pub(super) fn of(args: &Args<'_>, i: usize) -> Result<Self> {
-        let known = ["ignoreNullFields", FORMATS[0], FORMATS[1], FORMATS[2]];
+        let known = [
+            "ignoreNullFields",
+            FORMATS[0],
+            FORMATS[1],
+            FORMATS[2],
+            FORMATS[3],
+        ];
         let options = Options::of(args, i, "to_json", &known)?;
         Ok(Self {
             without_nulls: options.flag("ignoreNullFields", true)?,
-            formats: Formats::of(&options)?,
+            formats: Formats::of(&options, args.zone())?,
         })
     }
 }

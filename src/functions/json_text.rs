@@ -14,8 +14,9 @@ use arrow::datatypes::{
 use datafusion::common::Result;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use weir_connectors::file::decode::parse::{parse_date, parse_timestamp, parse_timestamp_ntz};
 
-use super::datetime_format::moment;
+use super::datetime::read_pattern;
 use super::error::mismatch;
 use super::json_options::Formats;
 use super::{parse, text};
@@ -44,6 +45,35 @@ impl<'de> Deserialize<'de> for Entries<'de> {
         }
         deserializer.deserialize_map(Collect)
     }
+}
+
+/// How deep values may be nested in each other, as in Spark. It bounds the stack that reading them takes.
+const MOST_NESTED: usize = 1000;
+
+/// Whether a JSON text is nested deeper than is read.
+fn too_deep(text: &str) -> bool {
+    let (mut depth, mut in_text, mut escaped) = (0usize, false, false);
+    text.len() > MOST_NESTED
+        && text.bytes().any(|byte| {
+            match (in_text, byte) {
+                (true, _) if escaped => escaped = false,
+                (true, b'\\') => escaped = true,
+                (_, b'"') => in_text = !in_text,
+                (false, b'[' | b'{') => depth += 1,
+                (false, b']' | b'}') => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth > MOST_NESTED
+        })
+}
+
+/// The first value of a text; what follows it is not looked at, as in Spark's functions that look into JSON.
+pub(super) fn first_value(text: &str) -> Option<&RawValue> {
+    if too_deep(text) {
+        return None;
+    }
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    values.next()?.ok()
 }
 
 /// Unparsed JSON of one column: for each value its text, and which row of the input it belongs to.
@@ -107,17 +137,19 @@ impl<'a> Column<'a> {
                 parse::decimal(&text, *p, *s)?.ok()
             }),
             DataType::Date32 => {
-                let format = self.formats.date.as_deref();
-                self.numbers::<Date32Type>(t, bad, |v| match format {
-                    None => parse::date(&string(v)?),
-                    Some(format) => day(moment(&string(v)?, format)?),
+                let zone = self.formats.zone;
+                self.numbers::<Date32Type>(t, bad, |v| match &self.formats.date {
+                    None => parse_date(string(v)?.as_bytes()),
+                    Some(pattern) => read_pattern(pattern, &string(v)?, t, zone)?.try_into().ok(),
                 })
             }
             DataType::Timestamp(_, zone) => {
-                let format = self.formats.of_time(zone.is_some());
+                let (zoned, session) = (zone.is_some(), self.formats.zone);
+                let format = self.formats.of_time(zoned);
                 self.numbers::<TimestampMicrosecondType>(t, bad, |v| match (string(v), format) {
-                    (Some(text), None) => parse::timestamp(&text, zone.is_some()),
-                    (Some(text), Some(format)) => moment(&text, format),
+                    (Some(text), None) if zoned => parse_timestamp(text.as_bytes(), session),
+                    (Some(text), None) => parse_timestamp_ntz(text.as_bytes(), true),
+                    (Some(text), Some(pattern)) => read_pattern(pattern, &text, t, session),
                     (None, _) => whole(v)?.checked_mul(1_000_000),
                 })
             }
@@ -136,7 +168,13 @@ impl<'a> Column<'a> {
     /// Converts every value that is not null; `None` marks the row as bad.
     fn each<T>(&self, bad: &mut [bool], f: impl Fn(&'a str) -> Option<T>) -> Vec<Option<T>> {
         let convert = |(v, row): (&Option<&'a str>, &usize)| {
-            let out = v.filter(|v| *v != "null").map(&f)?;
+            let out = match (*v)? {
+                // A record has to be more than nothing.
+                "null" if self.whole => None,
+                "null" => return None,
+                v if self.whole && too_deep(v) => None,
+                v => f(v),
+            };
             bad[*row] |= out.is_none();
             out
         };
@@ -270,11 +308,6 @@ fn float(v: &str) -> Option<f64> {
         "-Infinity" | "-INF" => Some(f64::NEG_INFINITY),
         _ => None,
     }
-}
-
-/// The day of a moment in microseconds.
-fn day(micros: i64) -> Option<i32> {
-    micros.div_euclid(86_400_000_000).try_into().ok()
 }
 
 /// Bytes from base64 with its padding.

@@ -1,12 +1,12 @@
 //! Values as JSON text.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Date32Type, TimestampMicrosecondType};
 use base64::Engine;
-use chrono::{NaiveDateTime, Timelike};
 use datafusion::common::Result;
+use weir_connectors::file::pattern::{Moment, TimePattern};
 
 use super::json_options::WriteOptions;
 use super::json_text::quote;
@@ -37,42 +37,33 @@ pub(super) fn value_json(array: &ArrayRef, i: usize, options: &WriteOptions) -> 
             format!("[{}]", parts.join(","))
         }
         DataType::Map(_, _) => map_json(array, i, options)?,
-        DataType::Date32 => match options.formats.date.as_deref() {
-            None => quote(&text::value_text(array, i)?.unwrap_or_default()),
-            Some(format) => {
-                let days = i64::from(array.as_primitive::<Date32Type>().value(i));
-                let moment = days.checked_mul(86_400_000_000).and_then(text::datetime_of);
-                moment.map_or_else(|| days.to_string(), |t| spelled(t, format))
+        DataType::Date32 => match &options.formats.date {
+            None => quote(&text::value_text(array, i, options.formats.zone)?.unwrap_or_default()),
+            Some(pattern) => {
+                let days = array.as_primitive::<Date32Type>().value(i);
+                spelled(pattern, Moment::date(days.into()))
             }
         },
         DataType::Timestamp(_, zone) => {
             let micros = array.as_primitive::<TimestampMicrosecondType>().value(i);
-            let zoned = zone.is_some();
-            match (text::datetime_of(micros), options.formats.of_time(zoned)) {
-                (None, _) => micros.to_string(),
-                (Some(t), Some(format)) => spelled(t, format),
-                (Some(t), None) => format!(
-                    "\"{}T{}.{:03}{}\"",
-                    text::date_text(t.date()),
-                    t.format("%H:%M:%S"),
-                    t.nanosecond() / 1_000_000,
-                    if zoned { "Z" } else { "" }
-                ),
-            }
+            let zone = zone.as_ref().map(|_| options.formats.zone);
+            let given = options.formats.of_time(zone.is_some());
+            let usual = if zone.is_some() { &USUAL } else { &USUAL_LOCAL };
+            spelled(given.unwrap_or(usual), Moment::timestamp(micros, zone))
         }
         DataType::Binary => {
             let bytes = array.as_binary::<i32>().value(i);
             quote(&base64::engine::general_purpose::STANDARD.encode(bytes))
         }
         t if t.is_numeric() || *t == DataType::Boolean => {
-            let plain = text::value_text(array, i)?.unwrap_or_default();
+            let plain = text::value_text(array, i, options.formats.zone)?.unwrap_or_default();
             if matches!(plain.as_str(), "NaN" | "Infinity" | "-Infinity") {
                 quote(&plain)
             } else {
                 plain
             }
         }
-        _ => quote(&text::value_text(array, i)?.unwrap_or_default()),
+        _ => quote(&text::value_text(array, i, options.formats.zone)?.unwrap_or_default()),
     })
 }
 
@@ -85,7 +76,7 @@ fn map_json(array: &ArrayRef, i: usize, options: &WriteOptions) -> Result<String
     let entries = array.as_map().value(i);
     let (keys, values) = (entries.column(0), Arc::clone(entries.column(1)));
     let pair = |j| {
-        let key = text::value_text(keys, j)?.unwrap_or_default();
+        let key = text::value_text(keys, j, options.formats.zone)?.unwrap_or_default();
         Ok(format!(
             "{}:{}",
             quote(&key),
@@ -96,7 +87,18 @@ fn map_json(array: &ArrayRef, i: usize, options: &WriteOptions) -> Result<String
     Ok(format!("{{{}}}", parts.join(",")))
 }
 
-/// A moment in a format of chrono's, in quotes.
-fn spelled(t: NaiveDateTime, format: &str) -> String {
-    quote(&t.and_utc().format(format).to_string())
+/// How a TIMESTAMP is spelled unless an option says otherwise.
+static USUAL: LazyLock<TimePattern> = LazyLock::new(|| fixed("yyyy-MM-dd'T'HH:mm:ss.SSSXXX"));
+/// How a TIMESTAMP_NTZ is.
+static USUAL_LOCAL: LazyLock<TimePattern> = LazyLock::new(|| fixed("yyyy-MM-dd'T'HH:mm:ss.SSS"));
+
+fn fixed(pattern: &str) -> TimePattern {
+    TimePattern::new(pattern).expect("invariant: the pattern is good")
+}
+
+/// A date or time by a pattern, in quotes.
+fn spelled(pattern: &TimePattern, moment: Moment) -> String {
+    let mut out = Vec::new();
+    pattern.write(&mut out, moment);
+    quote(&String::from_utf8_lossy(&out))
 }

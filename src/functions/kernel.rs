@@ -3,6 +3,7 @@
 //! Spark resolves a call from its argument types before anything runs, so a function here needs no signature of its own:
 //! the resolver casts the arguments, computes the result type, and makes a [`Kernel`] carrying both.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -10,11 +11,16 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility, expr::ScalarFunction,
 };
 use datafusion::scalar::ScalarValue;
+use weir_connectors::file::decode::parse::Zone;
+
+use super::error::SparkError;
+use crate::types::INTERVAL_FIELDS_KEY;
 
 /// What a kernel sees of one call.
 pub(crate) struct Call<'a> {
@@ -26,6 +32,8 @@ pub(crate) struct Call<'a> {
     pub(crate) returns: &'a DataType,
     /// Constant settings fixed at planning (a mode, a path, …), empty if there are none.
     pub(crate) params: &'a str,
+    /// The session's time zone.
+    pub(crate) zone: Zone,
 }
 
 impl Call<'_> {
@@ -93,6 +101,8 @@ pub(crate) struct Kernel {
     params: String,
     code: Code,
     signature: Signature,
+    /// The fields that an interval as result names.
+    interval: Option<String>,
 }
 
 impl Kernel {
@@ -147,10 +157,29 @@ impl Kernel {
             params: params.into(),
             code,
             signature: Signature::one_of(types, volatility),
+            interval: None,
         };
         Expr::ScalarFunction(ScalarFunction::new_udf(
             Arc::new(ScalarUDF::from(kernel)),
             args,
+        ))
+    }
+
+    /// The same call with an interval as result that names these fields; other expressions are left as they are.
+    pub(crate) fn with_interval(call: Expr, fields: &str) -> Expr {
+        let Expr::ScalarFunction(call) = call else {
+            return call;
+        };
+        let Some(kernel) = call.func.inner().downcast_ref::<Kernel>() else {
+            return Expr::ScalarFunction(call);
+        };
+        let kernel = Kernel {
+            interval: Some(fields.to_owned()),
+            ..kernel.clone()
+        };
+        Expr::ScalarFunction(ScalarFunction::new_udf(
+            Arc::new(ScalarUDF::from(kernel)),
+            call.args,
         ))
     }
 
@@ -188,7 +217,10 @@ impl Kernel {
 
 impl PartialEq for Kernel {
     fn eq(&self, other: &Self) -> bool {
-        self.name == other.name && self.returns == other.returns && self.params == other.params
+        self.name == other.name
+            && self.returns == other.returns
+            && self.params == other.params
+            && self.interval == other.interval
     }
 }
 
@@ -226,7 +258,14 @@ impl ScalarUDFImpl for Kernel {
     }
 
     fn return_field_from_args(&self, _args: ReturnFieldArgs) -> Result<FieldRef> {
-        Ok(Arc::new(Field::new(self.name, self.returns.clone(), true)))
+        let field = Field::new(self.name, self.returns.clone(), true);
+        Ok(Arc::new(match &self.interval {
+            None => field,
+            Some(fields) => {
+                let label = (INTERVAL_FIELDS_KEY.to_owned(), fields.clone());
+                field.with_metadata(HashMap::from([label]))
+            }
+        }))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -235,10 +274,20 @@ impl ScalarUDFImpl for Kernel {
             rows: args.number_rows,
             returns: &self.returns,
             params: &self.params,
+            zone: session_zone(&args.config_options)?,
         };
         match &self.code {
             Code::Plain(code) => code(&call),
             Code::Codec(codec) => call.over_arrays(|columns| codec.run(&columns[0])),
         }
+    }
+}
+
+/// The time zone of a session's settings; UTC if there is none.
+pub(crate) fn session_zone(options: &ConfigOptions) -> Result<Zone> {
+    match options.execution.time_zone.as_deref() {
+        None => Ok(Zone::Utc),
+        Some(name) => Zone::from_name(name)
+            .map_err(|e| SparkError::external("INVALID_TIMEZONE", e.to_string())),
     }
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::{AsArray, PrimitiveArray};
-use arrow::datatypes::{DataType, Float64Type};
-use datafusion::common::Result;
-use datafusion::logical_expr::{Expr, Operator, lit};
+use arrow::datatypes::{DataType, Float64Type, IntervalUnit};
+use datafusion::common::{ExprSchema, Result};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, lit};
 
-use super::coerce::{cast_to, is_number, is_text};
+use super::coerce::{cast_to, is_decimal, is_number, is_text};
+use super::interval_fields::with_fields_of;
 use super::kernel::{Kernel, KernelFn};
 use super::rounding::{Rounding, round};
 use super::{Args, Resolver, arithmetic};
@@ -43,6 +44,12 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
                 super::checked::absolute,
                 a.exprs.clone(),
             )),
+            DataType::Duration(_) | DataType::Interval(IntervalUnit::YearMonth) => {
+                let t = a.types[0].clone();
+                let absolute =
+                    Kernel::call("abs", t, "", super::checked::absolute, a.exprs.clone());
+                Ok(with_fields_of(absolute, &[&a.exprs[0]], a.schema))
+            }
             t if is_text(t) || *t == DataType::Null => Ok(Kernel::call(
                 "abs",
                 DataType::Float64,
@@ -251,8 +258,12 @@ fn pmod(args: Args<'_>) -> Result<Expr> {
     if !is_number(&common) {
         return args.refuse();
     }
-    let (a, n) = (args.cast(0, &common)?, args.cast(1, &common)?);
+    let (a, n) = match is_decimal(&common) {
+        true => (args.exprs[0].clone(), args.exprs[1].clone()),
+        false => (args.cast(0, &common)?, args.cast(1, &common)?),
+    };
     let rest = args.call("mod", vec![a, n.clone()])?;
+    let common = rest.get_type(args.schema as &dyn ExprSchema)?;
     let negative = super::operators::binary(Operator::Lt, rest.clone(), lit(0i32), args.schema)?;
     let shifted = super::operators::binary(Operator::Plus, rest.clone(), n.clone(), args.schema)?;
     let shifted = args.call("mod", vec![shifted, n])?;

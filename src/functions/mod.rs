@@ -5,6 +5,23 @@
 //! where one says it all (`nvl2` is a CASE), else a call of datafusion-spark or DataFusion with arguments cast as Spark
 //! casts them. Aggregates and window functions are not in here; see [`aggregates`].
 //!
+//! # What there is
+//!
+//! Spark's scalar functions on numbers, texts, bytes, dates and times, intervals, arrays, maps, structs, JSON, URLs and hashes, its lambdas
+//! (`transform`, `filter`, `aggregate`, …), and the payload functions below. Their results, types and errors are Spark's in ANSI mode: an
+//! overflow, a division by zero or a cast that fails ends the query with the condition, the row and the column; `try_…` gives NULL.
+//!
+//! Not there, and refused by name (`UNRESOLVED_ROUTINE`): sketches (`hll_…`, `kll_…`, `theta_…`, `tuple_…`, `count_min_sketch`), VARIANT, the type
+//! TIME, CSV (`from_csv`, …), XML and XPath, geometry (`st_…`), `aes_…` and `hmac`, vectors, collations, and what asks for the session (`current_user`)
+//! or the file being read.
+//!
+//! **Time zones.** Kernels see the session's zone when they run (`kernel::Call`). `TIMESTAMP` is an instant; its fields, texts, days and months
+//! are those of the session's clock. A time that a clock shows twice is the earlier one, a time that it never shows is moved by the gap.
+//! Windows are aligned to 1970 in UTC.
+//!
+//! **Patterns.** Regular expressions are Java's. Patterns of dates and times are those of Java's `DateTimeFormatter`; `E`, `Q` and `G` are for
+//! writing only.
+//!
 //! # Payloads
 //!
 //! What messages are written in, read to columns and back. Schemas and options are constants, `options` is a `map()` of texts; an
@@ -43,6 +60,7 @@
 
 pub mod aggregates;
 mod arithmetic;
+mod arrays;
 mod avro;
 pub(crate) mod cast;
 mod checked;
@@ -50,10 +68,13 @@ pub(crate) mod coerce;
 pub(crate) mod collections;
 mod conditional;
 mod datetime;
-mod datetime_format;
+#[cfg(test)]
+mod decoders_tests;
+mod elements;
 pub mod error;
 pub(crate) mod grouping;
 mod hash;
+pub(crate) mod interval_fields;
 pub(crate) mod intervals;
 pub mod json;
 mod json_infer;
@@ -64,23 +85,28 @@ mod json_tests;
 mod json_text;
 mod json_write;
 pub(crate) mod kernel;
+pub(crate) mod lambdas;
 pub(crate) mod maps;
 mod maths;
 pub(crate) mod normalize;
 mod number_format;
+mod number_pattern;
 pub(crate) mod operators;
 mod parse;
 mod payload;
+mod printf;
 mod protobuf;
 mod regex;
 mod registry;
 mod rounding;
-mod strings;
 pub(crate) mod structs;
 #[cfg(test)]
 mod testing;
 mod text;
+mod texts;
 pub mod windows;
+#[cfg(test)]
+mod zone_tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -91,9 +117,16 @@ use datafusion::logical_expr::{Cast, Expr, ExprSchemable, ScalarUDF, expr::Scala
 use datafusion::scalar::ScalarValue;
 
 pub use error::SparkError;
+use weir_connectors::file::decode::parse::Zone;
 
-/// The scalar functions of the session, by lower-case name.
-pub(crate) type Library = HashMap<String, Arc<ScalarUDF>>;
+/// What the session has that a call is resolved with.
+#[derive(Debug)]
+pub(crate) struct Library {
+    /// Scalar functions of the libraries and of the user, by lower-case name.
+    pub(crate) functions: HashMap<String, Arc<ScalarUDF>>,
+    /// The session's time zone.
+    pub(crate) zone: Zone,
+}
 
 /// What a call becomes.
 pub(crate) type Resolver = fn(Args<'_>) -> Result<Expr>;
@@ -125,6 +158,11 @@ impl Args<'_> {
         };
         let message = format!("{} takes {wanted} arguments, it was given {n}", self.name);
         Err(SparkError::external("WRONG_NUM_ARGS", message))
+    }
+
+    /// The session's time zone.
+    pub(crate) fn zone(&self) -> Zone {
+        self.library.zone
     }
 
     /// Argument `i` cast to `to`.
@@ -200,7 +238,7 @@ impl Args<'_> {
 }
 
 fn call_library(name: &str, args: Vec<Expr>, library: &Library, schema: &DFSchema) -> Result<Expr> {
-    let Some(udf) = library.get(name) else {
+    let Some(udf) = library.functions.get(name) else {
         return plan_err!("the function library has no `{name}`");
     };
     let call = operators::library_call(ScalarFunction::new_udf(Arc::clone(udf), args), schema)?;
@@ -230,21 +268,22 @@ static TABLE: LazyLock<HashMap<&'static str, Resolver>> = LazyLock::new(|| {
     [
         conditional::FUNCTIONS,
         maths::FUNCTIONS,
-        strings::FUNCTIONS,
         collections::FUNCTIONS,
         maps::FUNCTIONS,
         structs::FUNCTIONS,
         json::FUNCTIONS,
         avro::FUNCTIONS,
         protobuf::FUNCTIONS,
-        datetime::FUNCTIONS,
-        datetime_format::FUNCTIONS,
         hash::FUNCTIONS,
         number_format::FUNCTIONS,
+        printf::FUNCTIONS,
         regex::FUNCTIONS,
         windows::FUNCTIONS,
     ]
     .iter()
+    .chain(&arrays::FUNCTIONS)
+    .chain(&datetime::FUNCTIONS)
+    .chain(&texts::FUNCTIONS)
     .flat_map(|family| family.iter().copied())
     .collect()
 });

@@ -30,7 +30,7 @@ pub(crate) fn binary(
         Operator::BitwiseAnd | Operator::BitwiseOr | Operator::BitwiseXor => {
             bitwise(op, left, right, schema)
         }
-        Operator::StringConcat => super::strings::concat(vec![left, right], schema),
+        Operator::StringConcat => super::texts::concat(vec![left, right], schema),
         op if compares(op) => comparison(op, left, right, schema),
         op => match arithmetic::arithmetic(op, left.clone(), right.clone(), schema, true)? {
             Some(planned) => Ok(planned),
@@ -258,6 +258,15 @@ fn like(l: Like, schema: &dyn ExprSchema) -> Result<Expr> {
     Ok(Expr::Like(Like { expr, pattern, ..l }))
 }
 
+/// The type that Spark has for values that a library wants in a layout of its own.
+fn plain_layout(t: &DataType) -> DataType {
+    match t {
+        t if is_text(t) => DataType::Utf8,
+        DataType::BinaryView | DataType::LargeBinary => DataType::Binary,
+        other => other.clone(),
+    }
+}
+
 /// A call of a library function with arguments cast to what its signature accepts.
 pub(crate) fn library_call(call: ScalarFunction, schema: &dyn ExprSchema) -> Result<Expr> {
     if call.func.inner().downcast_ref::<Kernel>().is_some() {
@@ -286,7 +295,13 @@ pub(crate) fn library_call(call: ScalarFunction, schema: &dyn ExprSchema) -> Res
                     w.clone(),
                 )))
             }
-            (h, w) => cast_from(e, h, w),
+            (h, w) => match plain_layout(w) {
+                plain if plain == *w => cast_from(e, h, w),
+                plain => Ok(Expr::Cast(datafusion::logical_expr::Cast::new(
+                    Box::new(cast_from(e, h, &plain)?),
+                    w.clone(),
+                ))),
+            },
         },
     );
     let args = args.collect::<Result<Vec<_>>>()?;

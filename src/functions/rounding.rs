@@ -195,7 +195,11 @@ fn round_integer(call: &Call<'_>) -> Result<ColumnarValue> {
                 SparkError::external("ARITHMETIC_OVERFLOW", format!("rounding {v} overflows"))
             })
         })?;
-        super::cast::convert(&(Arc::new(out) as _), call.returns, true)
+        super::cast::convert(
+            &(Arc::new(out) as _),
+            call.returns,
+            super::cast::How::strict(call.zone),
+        )
     })
 }
 
@@ -232,20 +236,11 @@ fn round_double(v: f64, how: Rounding, digits: i32) -> f64 {
 fn whole(call: &Call<'_>) -> Result<ColumnarValue> {
     call.over_arrays(|a| {
         let x = a[0].as_primitive::<Float64Type>();
-        let out: PrimitiveArray<Int64Type> = x.try_unary(|v| {
-            let w = if call.params == "ceil" {
-                v.ceil()
-            } else {
-                v.floor()
-            };
-            if w.is_finite() && w.abs() < 9.3e18 {
-                return Ok(w as i64);
-            }
-            Err(SparkError::external(
-                "CAST_OVERFLOW",
-                format!("{v} is not a BIGINT"),
-            ))
-        })?;
+        // As Java's cast to long: NaN is 0, what is too large is the largest.
+        let out: PrimitiveArray<Int64Type> = match call.params {
+            "ceil" => x.unary(|v| v.ceil() as i64),
+            _ => x.unary(|v| v.floor() as i64),
+        };
         Ok(Arc::new(out) as _)
     })
 }

@@ -37,18 +37,26 @@ fn field_name(e: &Expr, i: usize) -> String {
         Expr::Column(c) => c.name.clone(),
         Expr::Alias(a) => a.name.clone(),
         Expr::LambdaVariable(v) => v.name.clone(),
-        Expr::ScalarFunction(f) => match Kernel::of(e, "__field") {
-            Some((k, _)) => k.params().to_owned(),
-            None => match f.args.get(1) {
-                Some(Expr::Literal(ScalarValue::Utf8(Some(name)), _))
-                    if f.func.name() == "get_field" =>
-                {
-                    name.clone()
-                }
-                _ => format!("col{}", i + 1),
-            },
-        },
-        _ => format!("col{}", i + 1),
+        _ => accessed_field(e).unwrap_or_else(|| format!("col{}", i + 1)),
+    }
+}
+
+/// The field's name, if `e` takes a field of a struct.
+pub(super) fn accessed_field(e: &Expr) -> Option<String> {
+    if let Some((access, _)) = Kernel::of(e, "__field") {
+        return access
+            .params()
+            .split_once(' ')
+            .map(|(_, name)| name.to_owned());
+    }
+    let Expr::ScalarFunction(f) = e else {
+        return None;
+    };
+    match f.args.get(1) {
+        Some(Expr::Literal(ScalarValue::Utf8(Some(name)), _)) if f.func.name() == "get_field" => {
+            Some(name.clone())
+        }
+        _ => None,
     }
 }
 

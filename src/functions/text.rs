@@ -10,6 +10,7 @@ use arrow::datatypes::{
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, Timelike};
 use datafusion::common::Result;
+use weir_connectors::file::decode::parse::Zone;
 
 use super::intervals::{calendar_text, day_time_text, fraction_text, year_month_text};
 
@@ -116,15 +117,15 @@ pub(crate) fn date_of(days: i32) -> Option<NaiveDate> {
     NaiveDate::from_num_days_from_ce_opt(days.checked_add(719_163)?)
 }
 
-/// Microseconds since 1970 as date and time in UTC.
+/// Microseconds since 1970 on a clock as date and time.
 pub(crate) fn datetime_of(micros: i64) -> Option<NaiveDateTime> {
     DateTime::from_timestamp_micros(micros).map(|t| t.naive_utc())
 }
 
 /// `2026-01-31 13:45:59.123`, without trailing zeros.
-pub(crate) fn timestamp_text(micros: i64) -> String {
-    let Some(t) = datetime_of(micros) else {
-        return format!("{micros}us");
+pub(crate) fn timestamp_text(local_micros: i64) -> String {
+    let Some(t) = datetime_of(local_micros) else {
+        return format!("{local_micros}us");
     };
     let fraction = fraction_text(u64::from(t.nanosecond() / 1000));
     format!(
@@ -136,13 +137,15 @@ pub(crate) fn timestamp_text(micros: i64) -> String {
     )
 }
 
-/// Every value of `array` as Spark's cast writes it.
-pub(crate) fn strings(array: &ArrayRef) -> Result<StringArray> {
-    (0..array.len()).map(|i| value_text(array, i)).collect()
+/// Every value of `array` as Spark's cast writes it, times in `zone`.
+pub(crate) fn strings(array: &ArrayRef, zone: Zone) -> Result<StringArray> {
+    (0..array.len())
+        .map(|i| value_text(array, i, zone))
+        .collect()
 }
 
 /// The value at `i` as text; `None` for NULL.
-pub(crate) fn value_text(array: &ArrayRef, i: usize) -> Result<Option<String>> {
+pub(crate) fn value_text(array: &ArrayRef, i: usize, zone: Zone) -> Result<Option<String>> {
     if array.is_null(i) {
         return Ok(None);
     }
@@ -157,8 +160,13 @@ pub(crate) fn value_text(array: &ArrayRef, i: usize) -> Result<Option<String>> {
             Some(date) => date_text(date),
             None => array.as_primitive::<Date32Type>().value(i).to_string(),
         },
-        DataType::Timestamp(_, _) => {
-            timestamp_text(array.as_primitive::<TimestampMicrosecondType>().value(i))
+        DataType::Timestamp(_, of) => {
+            let micros = array.as_primitive::<TimestampMicrosecondType>().value(i);
+            let local = match of {
+                Some(_) => zone.utc_to_local(micros).unwrap_or(micros),
+                None => micros,
+            };
+            timestamp_text(local)
         }
         DataType::Duration(_) => {
             day_time_text(array.as_primitive::<DurationMicrosecondType>().value(i))
@@ -172,9 +180,9 @@ pub(crate) fn value_text(array: &ArrayRef, i: usize) -> Result<Option<String>> {
         }
         DataType::Binary => String::from_utf8_lossy(array.as_binary::<i32>().value(i)).into_owned(),
         DataType::Utf8 => array.as_string::<i32>().value(i).to_owned(),
-        DataType::List(_) => list_text(&array.as_list::<i32>().value(i))?,
-        DataType::Struct(_) => struct_text(array, i)?,
-        DataType::Map(_, _) => map_text(array, i)?,
+        DataType::List(_) => list_text(&array.as_list::<i32>().value(i), zone)?,
+        DataType::Struct(_) => struct_text(array, i, zone)?,
+        DataType::Map(_, _) => map_text(array, i, zone)?,
         _ => ArrayFormatter::try_new(array.as_ref(), &FormatOptions::default())?
             .value(i)
             .to_string(),
@@ -186,28 +194,28 @@ fn or_null(text: Option<String>) -> String {
     text.unwrap_or_else(|| "null".into())
 }
 
-fn list_text(values: &ArrayRef) -> Result<String> {
+fn list_text(values: &ArrayRef, zone: Zone) -> Result<String> {
     let items = (0..values.len())
-        .map(|i| value_text(values, i).map(or_null))
+        .map(|i| value_text(values, i, zone).map(or_null))
         .collect::<Result<Vec<_>>>()?;
     Ok(format!("[{}]", items.join(", ")))
 }
 
-fn struct_text(array: &ArrayRef, i: usize) -> Result<String> {
+fn struct_text(array: &ArrayRef, i: usize, zone: Zone) -> Result<String> {
     let fields = array.as_struct().columns().iter();
     let items = fields
-        .map(|c| value_text(c, i).map(or_null))
+        .map(|c| value_text(c, i, zone).map(or_null))
         .collect::<Result<Vec<_>>>()?;
     Ok(format!("{{{}}}", items.join(", ")))
 }
 
-fn map_text(array: &ArrayRef, i: usize) -> Result<String> {
+fn map_text(array: &ArrayRef, i: usize, zone: Zone) -> Result<String> {
     let entries = array.as_map().value(i);
     let mut out = String::from("{");
     for j in 0..entries.len() {
         let (k, v) = (
-            value_text(entries.column(0), j)?,
-            value_text(entries.column(1), j)?,
+            value_text(entries.column(0), j, zone)?,
+            value_text(entries.column(1), j, zone)?,
         );
         let comma = if j > 0 { ", " } else { "" };
         // Writing to a String cannot fail.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use weir_connectors::file::decode::parse::Zone;
 use weir_runtime::{
     Compression, QueryConfig, Result, StateSettings, WatermarkPolicy, WatermarkSettings, WeirError,
 };
@@ -51,7 +52,7 @@ const SETTINGS: &[Setting] = &[
     Setting {
         key: TIME_ZONE,
         default: Some("UTC"),
-        allowed: "UTC (casts and time functions do not compute in other zones yet)",
+        allowed: "UTC, an offset such as +01:00, or a region such as Europe/Rome",
         valid: is_zone,
     },
     Setting {
@@ -319,9 +320,7 @@ fn is_positive(text: &str) -> bool {
 }
 
 fn is_zone(text: &str) -> bool {
-    ["UTC", "Etc/UTC", "GMT", "Z", "+00:00"]
-        .iter()
-        .any(|zone| zone.eq_ignore_ascii_case(text))
+    Zone::from_name(text).is_ok()
 }
 
 fn is_time(text: &str) -> bool {
@@ -403,7 +402,6 @@ mod tests {
         let conf = Conf::default();
         for (key, value) in [
             (TIME_ZONE, "Mars/Base"),
-            (TIME_ZONE, "Europe/Rome"),
             ("spark.sql.streaming.pollingDelay", "soon"),
             (PROGRESS_BAR, "perhaps"),
         ] {

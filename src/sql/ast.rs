@@ -11,16 +11,16 @@ use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, CastKind, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, Ident, LambdaFunction, LimitClause, ObjectName, OrderByKind, Query, Select,
-    SelectItem, SetExpr, TrimWhereField, TypedString, UnaryOperator, Value, ValueWithSpan,
-    VisitMut, VisitorMut,
+    GroupByExpr, Ident, LambdaFunction, LimitClause, OrderByKind, Query, Select, SelectItem,
+    SetExpr, TrimWhereField, TypedString, UnaryOperator, Value, ValueWithSpan, VisitMut,
+    VisitorMut,
 };
 
 use super::aggregate::aggregate;
 use super::grouping::{grouping_window, name_window, replace_window};
 use super::hooks::{
-    any_like, call, case, dot_by_text, hook, literal, minus, negate_if, rounding, shift, string,
-    structure, take,
+    call, case, dot_by_text, hook, like, literal, minus, negate_if, rounding, shift, string,
+    structure, take, type_name,
 };
 use super::interval::interval_literal;
 use super::lateral::{Generator, Laterals};
@@ -219,7 +219,7 @@ impl Rewriter<'_> {
                 } else {
                     "try_cast"
                 };
-                Some(hook(format!("{how}:{data_type}"), [take(e)]))
+                Some(hook(format!("{how}:{}", type_name(data_type)), [take(e)]))
             }
             Expr::Interval(interval) => Some(interval_literal(interval)?),
             Expr::Case {
@@ -234,13 +234,14 @@ impl Rewriter<'_> {
                 pattern,
                 ..
             } => Some(negate_if(*negated, call("rlike", [take(e), take(pattern)]))),
-            Expr::Like {
-                negated,
-                any: true,
-                expr: e,
-                pattern,
+            Expr::Like { .. } | Expr::ILike { .. } => like(expr),
+            Expr::UnaryOp {
+                op: op @ UnaryOperator::BangNot,
                 ..
-            } => any_like(*negated, e, pattern),
+            } => {
+                *op = UnaryOperator::Not;
+                None
+            }
             Expr::Extract { field, expr: e, .. } => {
                 Some(call("extract", [string(field.to_string()), take(e)]))
             }
@@ -276,7 +277,19 @@ impl Rewriter<'_> {
                 let what = trim_what.take().map_or_else(|| string(" "), |w| *w);
                 Some(call("__trim", [string(name), take(e), what]))
             }
-            Expr::Struct { values, .. } => Some(structure(std::mem::take(values))),
+            Expr::Struct { values, .. } | Expr::Tuple(values) => {
+                Some(structure(std::mem::take(values)))
+            }
+            Expr::Overlay {
+                expr: e,
+                overlay_what,
+                overlay_from,
+                overlay_for,
+            } => {
+                let length = overlay_for.take().map(|e| *e);
+                let args = [take(e), take(overlay_what), take(overlay_from)];
+                Some(call("overlay", args.into_iter().chain(length)))
+            }
             Expr::CompoundFieldAccess { access_chain, .. } => {
                 access_chain.iter_mut().for_each(dot_by_text);
                 None
@@ -296,7 +309,6 @@ impl Rewriter<'_> {
 
     /// A plain call of a scalar function.
     fn function(&self, f: &mut Function) -> Option<Expr> {
-        rename_higher_order(f);
         if let Some(planned) = aggregate(f) {
             return Some(planned);
         }
@@ -324,7 +336,8 @@ impl Rewriter<'_> {
             }
             _ => None,
         };
-        let args = args.into_iter().map(plain).collect::<Option<Vec<_>>>()?;
+        let mut args = args.into_iter().map(plain).collect::<Option<Vec<_>>>()?;
+        unit_as_text(&name, &mut args);
         (self.is_scalar)(&name).then(|| call(&name, args))
     }
 }
@@ -354,25 +367,19 @@ impl VisitorMut for Rewriter<'_> {
     }
 }
 
-/// Functions that take a lambda under the library's names.
-fn rename_higher_order(f: &mut Function) {
-    const RENAMED: [(&str, &str); 3] = [
-        ("transform", "array_transform"),
-        ("filter", "array_filter"),
-        ("exists", "array_any_match"),
+/// In `timestampadd(MONTH, 1, ts)` the unit is a word, not a column.
+fn unit_as_text(name: &str, args: &mut [Expr]) {
+    const WITH_UNIT: [&str; 5] = [
+        "timestampadd",
+        "timestampdiff",
+        "dateadd",
+        "datediff",
+        "date_diff",
     ];
-    let FunctionArguments::List(list) = &f.args else {
-        return;
-    };
-    let lambda = list.args.iter().any(|a| {
-        matches!(
-            a,
-            FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Lambda(_)))
-        )
-    });
-    let name = f.name.to_string().to_lowercase();
-    if let Some((_, target)) = RENAMED.iter().find(|(spark, _)| lambda && *spark == name) {
-        f.name = ObjectName::from(vec![Ident::new(*target)]);
+    if let [Expr::Identifier(unit), _, _] = args
+        && WITH_UNIT.contains(&name)
+    {
+        args[0] = string(unit.value.clone());
     }
 }
 

@@ -1,10 +1,12 @@
 //! Spark's SQL dialect: sqlparser's own, corrected where it differs from Spark.
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Ident, ObjectName};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Ident, Interval, ObjectName, TrimWhereField,
+};
 use datafusion::sql::sqlparser::dialect::{Dialect, Precedence, SparkSqlDialect};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::Token;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::hooks;
 
@@ -75,8 +77,15 @@ impl Dialect for SparkDialect {
         false
     }
 
-    /// `exists(array, x -> …)` is a function call, `EXISTS (SELECT …)` is not.
+    /// `exists(array, x -> …)` is a function call, `EXISTS (SELECT …)` is not. Intervals have signs and several units, TRIM a side
+    /// without letters.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if is_interval(parser) {
+            return Some(interval(parser));
+        }
+        if let Some(side) = bare_trim(parser) {
+            return Some(trim(parser, side));
+        }
         let is_keyword = |n: usize, wanted: &[Keyword]| match &parser.peek_nth_token_ref(n).token {
             Token::Word(w) => wanted.contains(&w.keyword),
             _ => false,
@@ -129,4 +138,130 @@ impl Dialect for SparkDialect {
                 .map(|right| hooks::call("shiftrightunsigned", [expr.clone(), right])),
         )
     }
+}
+
+fn is_interval(parser: &Parser) -> bool {
+    let keyword =
+        matches!(&parser.peek_token_ref().token, Token::Word(w) if w.keyword == Keyword::INTERVAL);
+    let sign = usize::from(is_sign(parser, 1));
+    keyword && is_amount(parser, 1 + sign)
+}
+
+fn is_sign(parser: &Parser, n: usize) -> bool {
+    matches!(
+        parser.peek_nth_token_ref(n).token,
+        Token::Minus | Token::Plus
+    )
+}
+
+fn is_amount(parser: &Parser, n: usize) -> bool {
+    matches!(
+        parser.peek_nth_token_ref(n).token,
+        Token::Number(_, _) | Token::SingleQuotedString(_) | Token::DoubleQuotedString(_)
+    )
+}
+
+/// An interval's sign and amount.
+fn amount(parser: &mut Parser) -> Result<String, ParserError> {
+    let negative = match is_sign(parser, 0) {
+        true => parser.next_token().token == Token::Minus,
+        false => false,
+    };
+    let text = match parser.next_token().token {
+        Token::Number(text, _)
+        | Token::SingleQuotedString(text)
+        | Token::DoubleQuotedString(text) => text,
+        other => return parser.expected("an interval's amount", TokenWithSpan::wrap(other)),
+    };
+    Ok(match (negative, text.trim().strip_prefix('-')) {
+        (false, _) => text,
+        (true, Some(positive)) => positive.to_owned(),
+        (true, None) => format!("-{}", text.trim()),
+    })
+}
+
+/// `INTERVAL '1-2' YEAR TO MONTH`, `INTERVAL -5 HOURS 30 MINUTES`, `INTERVAL '5 hours'`.
+fn interval(parser: &mut Parser) -> Result<Expr, ParserError> {
+    parser.next_token();
+    let first = amount(parser)?;
+    let literal = |text: String, leading_field, last_field| {
+        Expr::Interval(Interval {
+            value: Box::new(hooks::string(text)),
+            leading_field,
+            leading_precision: None,
+            last_field,
+            fractional_seconds_precision: None,
+        })
+    };
+    if !parser.next_token_is_temporal_unit() {
+        return Ok(literal(first, None, None));
+    }
+    let unit = parser.parse_date_time_field()?;
+    if parser.parse_keyword(Keyword::TO) {
+        let last = parser.parse_date_time_field()?;
+        return Ok(literal(first, Some(unit), Some(last)));
+    }
+    let mut parts = vec![format!("{first} {unit}")];
+    while continues(parser) {
+        let next = amount(parser)?;
+        parts.push(format!("{next} {}", parser.parse_date_time_field()?));
+    }
+    Ok(match parts.len() {
+        1 => literal(first, Some(unit), None),
+        _ => literal(parts.join(" "), None, None),
+    })
+}
+
+/// Whether an amount and a unit follow.
+fn continues(parser: &Parser) -> bool {
+    let sign = usize::from(is_sign(parser, 0));
+    let unit = &parser.peek_nth_token_ref(sign + 1).token;
+    let units = [
+        "YEAR",
+        "MONTH",
+        "WEEK",
+        "DAY",
+        "HOUR",
+        "MINUTE",
+        "SECOND",
+        "MILLISECOND",
+        "MICROSECOND",
+    ];
+    let is_unit = |word: &str| {
+        let word = word.to_uppercase();
+        units.contains(&word.strip_suffix('S').unwrap_or(&word))
+    };
+    is_amount(parser, sign) && matches!(unit, Token::Word(w) if is_unit(&w.value))
+}
+
+/// The side of `TRIM(BOTH FROM …)`, if that is what follows.
+fn bare_trim(parser: &Parser) -> Option<TrimWhereField> {
+    let keyword = |n: usize| match &parser.peek_nth_token_ref(n).token {
+        Token::Word(w) => w.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let opened = keyword(0) == Keyword::TRIM && parser.peek_nth_token_ref(1).token == Token::LParen;
+    if !opened || keyword(3) != Keyword::FROM {
+        return None;
+    }
+    match keyword(2) {
+        Keyword::BOTH => Some(TrimWhereField::Both),
+        Keyword::LEADING => Some(TrimWhereField::Leading),
+        Keyword::TRAILING => Some(TrimWhereField::Trailing),
+        _ => None,
+    }
+}
+
+fn trim(parser: &mut Parser, side: TrimWhereField) -> Result<Expr, ParserError> {
+    for _ in 0..4 {
+        parser.next_token();
+    }
+    let expr = Box::new(parser.parse_expr()?);
+    parser.expect_token(&Token::RParen)?;
+    Ok(Expr::Trim {
+        expr,
+        trim_where: Some(side),
+        trim_what: None,
+        trim_characters: None,
+    })
 }

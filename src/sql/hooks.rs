@@ -2,8 +2,9 @@
 
 use datafusion::common::Result;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CaseWhen, CeilFloorKind, DateTimeField, DictionaryField, Expr,
-    Ident, UnaryOperator, Value, ValueWithSpan,
+    AccessExpr, ArrayElemTypeDef, BinaryOperator, CaseWhen, CeilFloorKind, DataType, DateTimeField,
+    DictionaryField, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, UnaryOperator,
+    Value, ValueWithSpan,
 };
 
 use super::names::column_name;
@@ -96,29 +97,120 @@ pub(super) fn case(
     hook(kind, args)
 }
 
-/// `x LIKE ANY ('a', 'b')` as a chain of LIKEs.
-pub(super) fn any_like(negated: bool, e: &mut Expr, pattern: &mut Expr) -> Option<Expr> {
-    let patterns = match pattern {
-        Expr::Tuple(items) => std::mem::take(items),
-        Expr::Nested(one) => vec![take(one)],
-        _ => return None,
+/// A LIKE or ILIKE in Spark's meaning: `LIKE ANY ('a', 'b')` and `LIKE ALL (…)` are chains, an escape letter other than the
+/// backslash is replaced by it. `None` if there is nothing to do.
+pub(super) fn like(e: &mut Expr) -> Option<Expr> {
+    let (Expr::Like {
+        negated,
+        any,
+        expr,
+        pattern,
+        escape_char,
+    }
+    | Expr::ILike {
+        negated,
+        any,
+        expr,
+        pattern,
+        escape_char,
+    }) = e
+    else {
+        return None;
     };
-    let like = |p: Expr| Expr::Like {
-        negated: false,
-        any: false,
-        expr: Box::new(e.clone()),
-        pattern: Box::new(p),
-        escape_char: None,
+    let escape = escape_char.take().and_then(|escape| match escape.value {
+        Value::SingleQuotedString(s) | Value::DoubleQuotedString(s) if s != "\\" => Some(s),
+        _ => None,
+    });
+    let (patterns, op) = match several(*any, pattern) {
+        Some(chain) => chain,
+        None if escape.is_none() => return None,
+        None => (vec![take(pattern)], BinaryOperator::Or),
     };
-    let any = patterns
+    let (negated, expr) = (*negated, expr.clone());
+    let insensitive = matches!(e, Expr::ILike { .. });
+    let one = |pattern: Expr| {
+        let pattern = Box::new(match &escape {
+            Some(escape) => call("__like_pattern", [pattern, string(escape.clone())]),
+            None => pattern,
+        });
+        let (expr, any, escape_char) = (expr.clone(), false, None);
+        match insensitive {
+            true => Expr::ILike {
+                negated,
+                any,
+                expr,
+                pattern,
+                escape_char,
+            },
+            false => Expr::Like {
+                negated,
+                any,
+                expr,
+                pattern,
+                escape_char,
+            },
+        }
+    };
+    let chain = patterns
         .into_iter()
-        .map(like)
+        .map(one)
         .reduce(|a, b| Expr::BinaryOp {
             left: Box::new(a),
-            op: BinaryOperator::Or,
+            op: op.clone(),
             right: Box::new(b),
         })?;
-    Some(negate_if(negated, Expr::Nested(Box::new(any))))
+    Some(Expr::Nested(Box::new(chain)))
+}
+
+/// The patterns of `ANY (…)`, `SOME (…)` or `ALL (…)`, and how their answers go together.
+fn several(any: bool, pattern: &mut Expr) -> Option<(Vec<Expr>, BinaryOperator)> {
+    match pattern {
+        Expr::Dictionary(_) if any => Some((struct_values(pattern)?, BinaryOperator::Or)),
+        Expr::Nested(one) if any => Some((vec![take(one)], BinaryOperator::Or)),
+        Expr::Function(f) => {
+            let op = match f.name.to_string().to_lowercase().as_str() {
+                "all" => BinaryOperator::And,
+                "any" | "some" => BinaryOperator::Or,
+                _ => return None,
+            };
+            let FunctionArguments::List(list) = &f.args else {
+                return None;
+            };
+            let patterns = list.args.iter().map(|arg| match arg {
+                FunctionArg::Unnamed(FunctionArgExpr::Expr(e)) => Some(e.clone()),
+                _ => None,
+            });
+            Some((patterns.collect::<Option<_>>()?, op))
+        }
+        _ => None,
+    }
+}
+
+/// The values of a tuple, which was made a struct already.
+fn struct_values(e: &mut Expr) -> Option<Vec<Expr>> {
+    let Expr::Dictionary(fields) = e else {
+        return None;
+    };
+    let is_struct = fields.first().is_some_and(|f| f.key.value == "fn:struct");
+    is_struct.then(|| fields.drain(1..).map(|f| *f.value).collect())
+}
+
+/// A type as Spark spells it.
+pub(super) fn type_name(t: &DataType) -> String {
+    match t {
+        DataType::Map(key, value) => format!("MAP<{}, {}>", type_name(key), type_name(value)),
+        DataType::Array(
+            ArrayElemTypeDef::AngleBracket(element) | ArrayElemTypeDef::Parenthesis(element),
+        ) => format!("ARRAY<{}>", type_name(element)),
+        DataType::Struct(fields, _) => {
+            let fields = fields.iter().map(|field| match &field.field_name {
+                Some(name) => format!("{name}: {}", type_name(&field.field_type)),
+                None => type_name(&field.field_type),
+            });
+            format!("STRUCT<{}>", fields.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
 }
 
 pub(super) fn rounding(name: &str, e: &mut Expr, field: &CeilFloorKind) -> Option<Expr> {

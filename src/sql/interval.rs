@@ -31,7 +31,16 @@ pub(super) fn interval_literal(interval: &Interval) -> Result<Expr> {
     };
     let Some(first) = &interval.leading_field else {
         let (months, days, micros) = parse_interval(&text).ok_or_else(|| bad(&text))?;
-        return Ok(hook(format!("calendar:{months} {days} {micros}"), []));
+        return Ok(match units(&text) {
+            (Some(label), None) => hook(format!("months:{months} {label}"), []),
+            (None, Some(label)) => {
+                let whole = i64::from(days).checked_mul(DAY_MICROS);
+                let all = whole.and_then(|days| days.checked_add(micros));
+                let all = all.ok_or_else(|| bad(&text))?;
+                hook(format!("micros:{all} {label}"), [])
+            }
+            _ => hook(format!("calendar:{months} {days} {micros}"), []),
+        });
     };
     let unit = |f: &DateTimeField| {
         f.to_string()
@@ -49,6 +58,33 @@ pub(super) fn interval_literal(interval: &Interval) -> Result<Expr> {
     }
     let micros = day_time(&text, &from, to.as_deref()).ok_or_else(|| bad(&text))?;
     Ok(hook(format!("micros:{micros} {label}"), []))
+}
+
+/// The fields of an interval of several units, those of months and those of days: `DAY TO SECOND`.
+fn units(text: &str) -> (Option<String>, Option<String>) {
+    let lower = text.to_lowercase();
+    let place = |unit: &str| match unit.strip_suffix('s').unwrap_or(unit) {
+        "year" => Some((0, 0)),
+        "month" => Some((0, 1)),
+        "week" | "day" => Some((1, 0)),
+        "hour" => Some((1, 1)),
+        "minute" => Some((1, 2)),
+        "second" | "millisecond" | "microsecond" => Some((1, 3)),
+        _ => None,
+    };
+    let found: Vec<(usize, usize)> = lower.split_ascii_whitespace().filter_map(place).collect();
+    let label = |kind: usize, names: &[&str]| {
+        let places = || found.iter().filter(|f| f.0 == kind).map(|f| f.1);
+        let (first, last) = (places().min()?, places().max()?);
+        Some(match first == last {
+            true => names[first].to_owned(),
+            false => format!("{} TO {}", names[first], names[last]),
+        })
+    };
+    (
+        label(0, &["YEAR", "MONTH"]),
+        label(1, &["DAY", "HOUR", "MINUTE", "SECOND"]),
+    )
 }
 
 fn signed(text: &str) -> (i64, &str) {

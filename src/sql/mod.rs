@@ -19,6 +19,7 @@ mod interval;
 mod lateral;
 mod names;
 mod provider;
+mod raw;
 mod refusal;
 mod session;
 mod using;
@@ -30,13 +31,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result, TableReference};
+use datafusion::common::{DFSchema, Result, TableReference, plan_err};
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
 use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableSource};
-use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, create_physical_expr};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::planner::{PlannerContext, SqlToRel};
@@ -47,7 +48,11 @@ use datafusion::sql::sqlparser::parser::Parser;
 pub use generate::{Generate, Generator};
 pub use session::{session_context, session_state};
 
+use weir_operators::EpochTime;
+
+use crate::functions::coerce::timestamp;
 use crate::functions::error::SparkError;
+use crate::functions::kernel::{Kernel, session_zone};
 use crate::functions::{Library, table};
 use lateral::{LateralPlanner, Laterals};
 use names::{Definitions, References, Spellings};
@@ -57,8 +62,9 @@ static DIALECT: dialect::SparkDialect = dialect::SparkDialect::NEW;
 
 /// A parser over `text` in Spark's dialect.
 fn parser(text: &str) -> Result<Parser<'static>> {
+    let text = raw::usual_literals(text);
     Parser::new(&DIALECT)
-        .try_with_sql(text)
+        .try_with_sql(&text)
         .map_err(|e| SparkError::external("PARSE_SYNTAX_ERROR", e.to_string()))
 }
 
@@ -96,7 +102,7 @@ pub async fn plan_query(ctx: &SessionContext, sql: &str) -> Result<LogicalPlan> 
     }
     names::walk(&mut statement, &mut Definitions(&mut spellings));
     names::walk(&mut statement, &mut References(&spellings));
-    let planning = Planning::new(&state);
+    let planning = Planning::new(&state)?;
     let laterals = planning.rewrite(&mut statement)?;
     let provider = planning.provider(tables, laterals);
     let planned = SqlToRel::new(&provider).sql_statement_to_plan(statement);
@@ -156,7 +162,7 @@ pub fn parse_expr(ctx: &SessionContext, text: &str, schema: &DFSchema) -> Result
     };
     names::walk(&mut item, &mut References(&spellings));
     let state = ctx.state();
-    let planning = Planning::new(&state);
+    let planning = Planning::new(&state)?;
     let laterals = planning.rewrite(&mut item)?;
     let provider = planning.provider(HashMap::new(), laterals);
     let (expr, alias) = match item {
@@ -191,8 +197,39 @@ pub fn physical(
     schema: &DFSchema,
 ) -> Result<Arc<dyn PhysicalExpr>> {
     let expr = analyze::coerce_expr(expr.clone(), schema)?;
+    let expr = expr.transform_up(|e| Ok(epoch_time(e)))?.data;
     let expr = expand_macros(ctx, expr, schema)?;
-    create_physical_expr(&expr, schema, &ExecutionProps::new(), &Default::default())
+    let mut properties = ExecutionProps::new();
+    properties.config_options = Some(Arc::clone(ctx.state().config_options()));
+    let physical = create_physical_expr(&expr, schema, &properties, &Default::default())?;
+    let bind = |node: Arc<dyn PhysicalExpr>| {
+        let any: &dyn std::any::Any = node.as_ref();
+        let function = any.downcast_ref::<ScalarFunctionExpr>();
+        Ok(
+            match function.is_some_and(|f| f.fun().name() == EPOCH_TIME) {
+                true => Transformed::yes(Arc::new(EpochTime) as Arc<dyn PhysicalExpr>),
+                false => Transformed::no(node),
+            },
+        )
+    };
+    Ok(physical.transform_up(bind)?.data)
+}
+
+/// The name of the call that stands for the time of the epoch until the expression is executable.
+const EPOCH_TIME: &str = "epoch_time";
+
+/// In a stream the time is that of the epoch.
+fn epoch_time(e: Expr) -> Transformed<Expr> {
+    match &e {
+        Expr::ScalarFunction(f) if f.func.name() == "now" => Transformed::yes(Kernel::call(
+            EPOCH_TIME,
+            timestamp(),
+            "",
+            |_| plan_err!("the time of an epoch is known in streams only"),
+            vec![],
+        )),
+        _ => Transformed::no(e),
+    }
 }
 
 /// Functions that libraries define by what they simplify to cannot run as they are.
@@ -227,18 +264,23 @@ struct Planning<'a> {
 }
 
 impl<'a> Planning<'a> {
-    fn new(state: &'a SessionState) -> Self {
-        Self {
+    fn new(state: &'a SessionState) -> Result<Self> {
+        let library = Library {
+            functions: state.scalar_functions().clone(),
+            zone: session_zone(state.config_options())?,
+        };
+        Ok(Self {
             state,
-            library: Arc::new(state.scalar_functions().clone()),
-        }
+            library: Arc::new(library),
+        })
     }
 
     fn rewrite(
         &self,
         node: &mut impl datafusion::sql::sqlparser::ast::VisitMut,
     ) -> Result<Laterals> {
-        let is_scalar = |name: &str| table().contains_key(name) || self.library.contains_key(name);
+        let is_scalar =
+            |name: &str| table().contains_key(name) || self.library.functions.contains_key(name);
         let mut rewriter = ast::Rewriter {
             is_scalar: &is_scalar,
             laterals: Laterals::default(),

@@ -22,8 +22,10 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType as SqlType};
 
 use crate::functions::cast;
 use crate::functions::error::SparkError;
-use crate::functions::{Library, operators, resolve};
+use crate::functions::interval_fields::fields_of;
+use crate::functions::{Library, lambdas, operators, resolve};
 use crate::types;
+use weir_connectors::file::decode::parse::Zone;
 
 /// Plans hooks, operators and field access with Spark's types.
 #[derive(Debug)]
@@ -39,7 +41,7 @@ impl SparkPlanner {
         Ok(Some(match what {
             "fn" => resolve(detail, args, schema, &self.library)?,
             "num" => number(detail)?,
-            "typed" => typed(detail, args)?,
+            "typed" => typed(detail, args, self.library.zone)?,
             "cast" => casted(detail, args, schema, false)?,
             "try_cast" => casted(detail, args, schema, true)?,
             "case" => case(detail, args, schema)?,
@@ -86,10 +88,10 @@ fn number(text: &str) -> Result<Expr> {
 }
 
 /// `DATE'…'`, `TIMESTAMP'…'` and the like, folded at once.
-fn typed(type_text: &str, args: Vec<Expr>) -> Result<Expr> {
+fn typed(type_text: &str, args: Vec<Expr>, zone: Zone) -> Result<Expr> {
     let t = parse_type(type_text)?;
     match args.first() {
-        Some(Expr::Literal(v, _)) => Ok(lit(cast::constant(v, &t)?)),
+        Some(Expr::Literal(v, _)) => Ok(lit(cast::constant(v, &t, zone)?)),
         _ => plan_err!("a typed literal needs a text"),
     }
 }
@@ -99,8 +101,13 @@ fn casted(type_text: &str, args: Vec<Expr>, schema: &DFSchema, lenient: bool) ->
     let Some(arg) = args.into_iter().next() else {
         return plan_err!("CAST needs a value");
     };
-    let from = arg.get_type(schema)?;
-    cast::written(arg, &from, &parse_type(type_text)?, lenient)
+    let (from, to) = (arg.get_type(schema)?, parse_type(type_text)?);
+    if to == DataType::Utf8
+        && let Some(fields) = fields_of(&arg, schema)
+    {
+        return Ok(cast::interval_text(arg, fields));
+    }
+    cast::written(arg, &from, &to, lenient)
 }
 
 fn parse_type(text: &str) -> Result<DataType> {
@@ -322,12 +329,16 @@ impl ContextProvider for SparkProvider<'_> {
         Some(Arc::new(SparkTypes))
     }
 
+    /// Plain calls went another way; what is left of a name that takes lambdas has one.
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        if lambdas::named(name).is_some() {
+            return None;
+        }
         self.state.scalar_functions().get(name).cloned()
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
-        self.state.higher_order_functions().get(name).cloned()
+        lambdas::named(name)
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
@@ -352,11 +363,7 @@ impl ContextProvider for SparkProvider<'_> {
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {
-        self.state
-            .higher_order_functions()
-            .keys()
-            .cloned()
-            .collect()
+        lambdas::names().map(str::to_owned).collect()
     }
 
     fn udaf_names(&self) -> Vec<String> {

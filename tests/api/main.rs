@@ -15,3 +15,4 @@ mod sinks;
 mod state_reader;
 mod support;
 mod worked_example;
+mod zones;

@@ -1,6 +1,8 @@
 //! What is refused, and that the message says what is allowed.
 
-use crate::support::{Home, session, stream};
+use weir::prelude::*;
+
+use crate::support::{Home, add, session, stream};
 
 async fn refused(writer: weir::DataStreamWriter) -> String {
     match writer.start().await {
@@ -148,5 +150,169 @@ async fn a_source_made_in_code_serves_one_query() {
         refused(frame.write_stream().format("noop"))
             .await
             .contains("one query already")
+    );
+}
+
+/// The rule that a query breaks, the query, and what the refusal says. The rules are Spark's, those that need no state.
+const STATELESS: &[(&str, &str, &str)] = &[
+    ("sort", "SELECT v FROM s ORDER BY v", "sorting a stream"),
+    (
+        "limit in update mode",
+        "SELECT v FROM s LIMIT 2",
+        "LIMIT on a stream",
+    ),
+    ("offset", "SELECT v FROM s LIMIT 2 OFFSET 1", "OFFSET"),
+    (
+        "window function",
+        "SELECT sum(v) OVER (PARTITION BY v) AS n FROM s",
+        "window functions",
+    ),
+    (
+        "row ids",
+        "SELECT monotonically_increasing_id() AS id FROM s",
+        "monotonically_increasing_id",
+    ),
+    (
+        "stream and table",
+        "SELECT v FROM s UNION ALL SELECT 1",
+        "union of a stream",
+    ),
+    ("sample", "SELECT v FROM s TABLESAMPLE (10 ROWS)", ""),
+    (
+        "subquery over a stream",
+        "SELECT (SELECT max(v) FROM s) AS m",
+        "subquery",
+    ),
+    ("unknown column", "SELECT w FROM s", "w"),
+    ("unknown function", "SELECT nothing(v) FROM s", "nothing"),
+    ("unknown table", "SELECT v FROM t", "no table or view `t`"),
+    (
+        "number of arguments",
+        "SELECT substring(v) FROM s",
+        "takes 2 to 3 arguments",
+    ),
+    (
+        "types of arguments",
+        "SELECT transform(v, x -> x) FROM s",
+        "an array is expected",
+    ),
+    (
+        "types of operands",
+        "SELECT v + DATE'2026-01-01' + true FROM s",
+        "does not accept",
+    ),
+    ("cast", "SELECT CAST(v AS ARRAY<INT>) FROM s", "cannot cast"),
+    ("condition", "SELECT v FROM s WHERE v", "must be a boolean"),
+    (
+        "branches",
+        "SELECT CASE WHEN true THEN 1 ELSE array(1) END FROM s",
+        "no common type",
+    ),
+    (
+        "aggregate in WHERE",
+        "SELECT v FROM s WHERE max(v) > 1",
+        "WHERE",
+    ),
+    (
+        "nested generator",
+        "SELECT explode(array(v)) + 1 FROM s",
+        "makes rows",
+    ),
+    (
+        "two generators",
+        "SELECT explode(array(v)), explode(array(v)) FROM s",
+        "only one generator",
+    ),
+    (
+        "pattern of text",
+        "SELECT v RLIKE '(' FROM s",
+        "not understood",
+    ),
+    (
+        "pattern of time",
+        "SELECT date_format(v, 'YYYY') FROM s",
+        "not understood",
+    ),
+    (
+        "pattern of numbers",
+        "SELECT to_number('1', 'x') FROM s",
+        "no number pattern",
+    ),
+    (
+        "interval",
+        "SELECT window(CAST(v AS TIMESTAMP), 'soon') FROM s",
+        "no interval",
+    ),
+    (
+        "schema of JSON",
+        "SELECT from_json('{}', 'a BIGNUM') FROM s",
+        "BIGNUM",
+    ),
+    (
+        "duplicate alias in a struct access",
+        "SELECT named_struct('a', v).b FROM s",
+        "no field",
+    ),
+    ("text that is no query", "SELECT v FROM s WHERE", ""),
+    (
+        "two queries",
+        "SELECT v FROM s; SELECT v FROM s",
+        "one SELECT",
+    ),
+    ("no query", "DROP TABLE s", "one SELECT"),
+];
+
+#[tokio::test]
+async fn stateless_queries_that_break_a_rule_are_refused_before_they_run() {
+    let session = session();
+    let (_rows, frame) = stream(&session);
+    frame.create_or_replace_temp_view("s").unwrap();
+    for (rule, sql, said) in STATELESS {
+        let error = match session.sql(sql).await {
+            Err(error) => error.to_string(),
+            Ok(frame) => refused(frame.write_stream().format("noop").output_mode("update")).await,
+        };
+        assert!(error.contains(said), "{rule}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn everything_that_is_wrong_with_a_query_is_said_at_once() {
+    let session = session();
+    let (_rows, frame) = stream(&session);
+    frame.create_or_replace_temp_view("s").unwrap();
+    let sql = "SELECT v, monotonically_increasing_id() AS id FROM s ORDER BY v LIMIT 2 OFFSET 1";
+    let frame = session.sql(sql).await.unwrap();
+    let error = refused(frame.write_stream().format("noop").output_mode("update")).await;
+    for said in [
+        "sorting a stream",
+        "LIMIT on a stream",
+        "OFFSET",
+        "monotonically_increasing_id",
+    ] {
+        assert!(error.contains(said), "{said}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn triggers_that_are_none_are_refused_where_they_are_made() {
+    for text in ["", "soon", "-1 second", "1 month", "5"] {
+        assert!(Trigger::processing_time(text).is_err(), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn errors_of_the_data_say_the_row_and_the_expression() {
+    let session = session();
+    let (rows, frame) = stream(&session);
+    let frame = frame.select(["100 DIV v AS share"]).unwrap();
+    let query = frame.write_stream().format("noop").start().await.unwrap();
+    add(&rows, &[4, 5, 0, 0]);
+    let error = query.await_termination().await.unwrap_err();
+    assert_eq!(error.condition(), Some("DIVIDE_BY_ZERO"));
+    let position = error.position().unwrap_or_default();
+    assert!(
+        position.starts_with("row 2 of the batch (from 0), column 'share', in div"),
+        "{error}"
     );
 }

@@ -13,7 +13,8 @@
 //! | `CONFORMANCE_SECONDS` | how long one case may take in one way, 60 by default |
 //!
 //! `case.rs` reads a case, `scope.rs` says which step it belongs to, `input.rs` makes the files, `run.rs`
-//! does the steps through `driver.rs` in one of the ways of `ways.rs`, `value.rs` spells what came out, `judge.rs` and `compare.rs` compare.
+//! does the steps through `driver.rs` in one of the ways of `ways.rs`, `value.rs` spells what came out, `judge.rs` and `compare.rs` compare,
+//! `expressions.rs` counts columns.
 
 mod calendar;
 mod case;
@@ -21,6 +22,7 @@ mod collector;
 mod compare;
 mod driver;
 mod engine;
+mod expressions;
 mod input;
 mod judge;
 mod known;

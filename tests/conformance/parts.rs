@@ -10,6 +10,7 @@ mod calendar;
 mod case;
 mod compare;
 mod driver;
+mod expressions;
 mod input;
 mod judge;
 mod known;
@@ -27,6 +28,8 @@ mod arrays;
 mod compare_tests;
 #[path = "parts/echo.rs"]
 mod echo;
+#[path = "parts/expressions_tests.rs"]
+mod expressions_tests;
 #[path = "parts/input_tests.rs"]
 mod input_tests;
 #[path = "parts/report_tests.rs"]

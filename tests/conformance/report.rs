@@ -6,6 +6,8 @@ use std::path::Path;
 
 use serde_json::json;
 
+use crate::expressions::Expressions;
+
 /// What became of one case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -37,13 +39,23 @@ pub(crate) struct Entry {
     pub(crate) case: String,
     pub(crate) status: Status,
     pub(crate) why: String,
+    /// Counted by column, where the case is a list of expressions that was run.
+    pub(crate) expressions: Option<Expressions>,
 }
 
 /// Writes one JSON object a line, in the order of the cases.
 pub(crate) fn write_lines(path: &Path, entries: &[Entry]) -> std::io::Result<()> {
     let mut text = String::new();
     for entry in entries {
-        let line = json!({"case": entry.case, "status": entry.status.name(), "why": entry.why});
+        let mut line = json!({"case": entry.case, "status": entry.status.name(), "why": entry.why});
+        if let Some(expressions) = &entry.expressions {
+            let failed: Vec<_> = expressions
+                .failed
+                .iter()
+                .map(|(column, _)| column)
+                .collect();
+            line["expressions"] = json!({"passed": expressions.passed, "failed": failed});
+        }
         text.push_str(&line.to_string());
         text.push('\n');
     }
@@ -79,11 +91,36 @@ pub(crate) fn summary(entries: &[Entry]) -> String {
             format_args!("{topic:<22}{pass:>6}{fail:>6}{known:>7}{not_yet:>9}"),
         );
     }
+    expressions(&mut text, entries);
     line(&mut text, format_args!("{}", others(entries)));
     let passed = count(entries, |status| *status == Status::Pass);
     let failed = count(entries, |status| *status == Status::Fail);
     line(&mut text, format_args!("{passed} passed, {failed} failed"));
     text
+}
+
+/// How many expressions passed, by topic, and which did not.
+fn expressions(text: &mut String, entries: &[Entry]) {
+    let mut topics: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for entry in entries {
+        let Some(expressions) = &entry.expressions else {
+            continue;
+        };
+        for (column, why) in &expressions.failed {
+            line(text, format_args!("EXPR  {}: {column}: {why}", entry.case));
+        }
+        let topic = entry.case.split('/').next().unwrap_or_default();
+        let (passed, all) = topics.entry(topic).or_default();
+        *passed += expressions.passed;
+        *all += expressions.passed + expressions.failed.len();
+    }
+    for (topic, (passed, all)) in topics {
+        let percent = 100.0 * passed as f64 / all.max(1) as f64;
+        line(
+            text,
+            format_args!("{topic}: {passed} of {all} expressions passed ({percent:.1} %)"),
+        );
+    }
 }
 
 /// How the remark begins on a listed difference that is none.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::case::Case;
 use crate::driver::Engine;
+use crate::expressions::{self, Expressions};
 use crate::judge::judge;
 use crate::report::{AGREES, Entry, Status};
 use crate::run::run;
@@ -83,11 +84,40 @@ impl Suite {
             Err(error) => (Status::Fail, error),
             Ok(case) => self.outcome(name, case, engine),
         };
+        let expressions = self.expressions(name, file, &status, engine);
         Entry {
             case: name.to_owned(),
             status,
             why,
+            expressions,
         }
+    }
+
+    /// The expressions of a case that was run; those of one that did not pass are run one by one.
+    fn expressions(
+        &self,
+        name: &str,
+        file: &Path,
+        status: &Status,
+        engine: Option<&'static dyn Engine>,
+    ) -> Option<Expressions> {
+        let (topic, engine) = (name.split('/').next().unwrap_or_default(), engine?);
+        let case = Case::read(file).ok()?;
+        if matches!(status, Status::NotYet { .. }) || !expressions::counts(topic, &case) {
+            return None;
+        }
+        if *status == Status::Pass {
+            return Some(Expressions::all_of(&case));
+        }
+        let mut counted = Expressions::default();
+        for index in 1..case.columns.len() {
+            let one = expressions::only(Case::read(file).ok()?, index);
+            match self.in_all_ways(engine, topic, one) {
+                Ok(_) => counted.passed += 1,
+                Err(why) => counted.failed.push((case.columns[index].clone(), why)),
+            }
+        }
+        Some(counted)
     }
 
     fn outcome(

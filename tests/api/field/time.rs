@@ -250,3 +250,26 @@ async fn p014_wall_clock_set_back_or_forward_neither_stops_triggers_nor_makes_a_
     }
     running.stop().await;
 }
+
+#[tokio::test]
+async fn current_timestamp_is_the_time_of_the_epoch_for_every_row_of_it() {
+    let sql = "SELECT id, current_timestamp() AS at, unix_millis(now()) AS ms, current_date() AS d FROM t WHERE now() > ts";
+    let stage = Stage::new("id BIGINT, ts TIMESTAMP", &[Do::Sql(sql)], "append");
+    let running = stage.start().await;
+    let before = SystemClock::new().now_ms();
+    let row = r#"{"id":1,"ts":"2026-03-02T10:00:00Z"}"#;
+    stage.feed(&running, &[row, row]).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    stage.feed(&running, &[row]).await;
+    let rows = stage.rows();
+    let times: Vec<i64> = rows
+        .iter()
+        .map(|row| row.split('|').nth(2).unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(times.len(), 3, "{rows:?}");
+    assert!(times[0] >= before && times[0] == times[1], "{rows:?}");
+    assert!(times[2] > times[1], "{rows:?}");
+    let progress = running.query.recent_progress();
+    assert!(progress.len() >= 2);
+    running.stop().await;
+}

@@ -2,8 +2,6 @@
 
 use std::process::Command;
 
-use weir::prelude::*;
-
 use super::stage::{Do, Stage};
 
 #[tokio::test]
@@ -185,13 +183,30 @@ async fn p008_window_in_another_zone_is_refused() {
     assert!(stage.try_start().await.is_err());
 }
 
-/// Local times that happen twice or never need a session in another zone, which is refused until casts compute in it.
-#[test]
-fn p009_session_in_another_zone_is_refused_by_name() {
-    let error = Session::builder().time_zone("Europe/Rome").build().err();
-    let error = error.expect("refused").to_string();
-    assert!(
-        error.contains("Europe/Rome") && error.contains("UTC"),
-        "{error}"
-    );
+#[tokio::test]
+async fn p009_local_times_that_happen_twice_or_never_are_read_as_java_reads_them() {
+    let query = "SELECT id, unix_seconds(ts) AS read, unix_seconds(CAST(j AS TIMESTAMP)) AS cast_, CAST(ts AS STRING) AS shown FROM t";
+    for restarts in [false, true] {
+        let stage = Stage::new(
+            "id BIGINT, ts TIMESTAMP, j STRING",
+            &[Do::Sql(query)],
+            "append",
+        )
+        .with("spark.sql.session.timeZone", "Europe/Rome");
+        let row = |id: u8, time: &str| format!(r#"{{"id":{id},"ts":"{time}","j":"{time}"}}"#);
+        let (twice, never) = (row(1, "2024-10-27 02:30:00"), row(2, "2024-03-31 02:30:00"));
+        let once = row(3, "2024-07-01 02:30:00");
+        stage.run(&[&[&twice, &never], &[&once]], restarts).await;
+        assert_eq!(
+            stage.rows(),
+            [
+                // The earlier of the two, 00:30 in UTC.
+                "1|1729989000|1729989000|2024-10-27 02:30:00",
+                // Moved by the gap, 01:30 in UTC.
+                "2|1711848600|1711848600|2024-03-31 03:30:00",
+                "3|1719793800|1719793800|2024-07-01 02:30:00",
+            ],
+            "restarts: {restarts}"
+        );
+    }
 }

@@ -139,25 +139,29 @@ fn unbase64(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// The number of `INTERVAL '-1 02:03:04.5' DAY TO SECOND` or of `INTERVAL '1' DAY`.
+/// The number of `INTERVAL '-1 02:03:04.5' DAY TO SECOND`, of `INTERVAL '1' DAY` or of `INTERVAL '05:30' HOUR TO MINUTE`.
 fn day_time(text: &str) -> i64 {
     let quoted = text.split('\'').nth(1).unwrap();
     let (sign, size) = quoted
         .strip_prefix('-')
         .map_or((1, quoted), |size| (-1, size));
-    let mut parts = size.split([' ', ':']).chain(["0"; 3]);
+    let fields = text.rsplit('\'').next().unwrap().trim();
+    let units = ["DAY", "HOUR", "MINUTE", "SECOND"];
+    let first = units.iter().position(|unit| fields.starts_with(unit));
+    let before = std::iter::repeat_n("0", first.unwrap());
+    let mut parts = before.chain(size.split([' ', ':'])).chain(["0"; 3]);
     let mut whole = |scale: i64| parts.next().unwrap().parse::<i64>().unwrap() * scale;
     let minutes = whole(1_440) + whole(60) + whole(1);
     let seconds: f64 = parts.next().unwrap().parse().unwrap();
     sign * (minutes * 60_000_000 + (seconds * 1e6).round() as i64)
 }
 
-/// The number of `INTERVAL '-1-2' YEAR TO MONTH`.
+/// The number of `INTERVAL '-1-2' YEAR TO MONTH` or of `INTERVAL '2' YEAR`.
 fn year_month(text: &str) -> i32 {
     let quoted = text.split('\'').nth(1).unwrap();
     let (sign, size) = quoted
         .strip_prefix('-')
         .map_or((1, quoted), |size| (-1, size));
-    let (years, months) = size.split_once('-').unwrap();
+    let (years, months) = size.split_once('-').unwrap_or((size, "0"));
     sign * (years.parse::<i32>().unwrap() * 12 + months.parse::<i32>().unwrap())
 }

@@ -1,5 +1,6 @@
 //! The report's two forms, and the list of known differences.
 
+use crate::expressions::Expressions;
 use crate::known;
 use crate::report::{Entry, Status, summary, write_lines};
 
@@ -8,6 +9,7 @@ fn entry(case: &str, status: Status, why: &str) -> Entry {
         case: case.to_owned(),
         status,
         why: why.to_owned(),
+        expressions: None,
     }
 }
 
@@ -32,6 +34,25 @@ fn summary_ends_with_passed_and_failed_alone() {
     assert!(text.contains("FAIL  a/two: step 0: \"x\"\n"), "{text}");
     assert!(text.contains("KNOWN b/three: on purpose\n"), "{text}");
     assert!(!text.contains("a/one"), "{text}");
+}
+
+#[test]
+fn summary_counts_expressions_by_topic_and_tells_those_that_failed() {
+    let mut entries = entries();
+    entries[0].expressions = Some(Expressions {
+        passed: 3,
+        failed: vec![],
+    });
+    entries[1].expressions = Some(Expressions {
+        passed: 4,
+        failed: vec![("x".to_owned(), "not that".to_owned())],
+    });
+    let text = summary(&entries);
+    assert!(text.contains("EXPR  a/two: x: not that\n"), "{text}");
+    assert!(
+        text.contains("a: 7 of 8 expressions passed (87.5 %)\n"),
+        "{text}"
+    );
 }
 
 #[test]

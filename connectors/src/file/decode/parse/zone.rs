@@ -1,7 +1,11 @@
 //! Time zones: names and offsets as Spark accepts them, and local time -> UTC.
 
+use std::fmt;
+
 use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone};
 use chrono_tz::Tz;
+
+use crate::file::calendar::offset_seconds;
 
 /// A time zone text that is no zone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -104,6 +108,31 @@ impl Zone {
             Self::Region(zone) => region_offset(zone, local_micros)?,
         };
         local_micros.checked_sub(i64::from(offset) * 1_000_000)
+    }
+
+    /// The wall clock, in microseconds as if it were UTC, at a moment in microseconds since the epoch. `None` when the result
+    /// leaves the 64-bit range.
+    pub fn utc_to_local(self, micros: i64) -> Option<i64> {
+        micros.checked_add(offset_seconds(self, micros) * 1_000_000)
+    }
+}
+
+/// `UTC`, `+01:00`, `-03:30:15`, `Europe/Rome`.
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Utc => f.write_str("UTC"),
+            Self::Region(zone) => f.write_str(zone.name()),
+            Self::Offset(seconds) => {
+                let sign = if *seconds < 0 { '-' } else { '+' };
+                let all = seconds.unsigned_abs();
+                write!(f, "{sign}{:02}:{:02}", all / 3600, all / 60 % 60)?;
+                match all % 60 {
+                    0 => Ok(()),
+                    rest => write!(f, ":{rest:02}"),
+                }
+            }
+        }
     }
 }
 

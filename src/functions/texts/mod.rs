@@ -1,42 +1,45 @@
 //! Text: what Spark has and the libraries lack or do differently.
 
+mod codes;
+mod search;
+
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Int32Type};
 use datafusion::common::Result;
 use datafusion::logical_expr::{ColumnarValue, Expr, lit};
+use datafusion::scalar::ScalarValue;
 
-use super::coerce::{cast_to, is_text};
-use super::kernel::{Call, Kernel};
+use super::coerce::cast_to;
+use super::error::SparkError;
+use super::kernel::{Call, Kernel, KernelFn};
 use super::{Args, Resolver};
 
-/// The text family.
-pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
+/// The family of texts.
+pub(super) const FUNCTIONS: [&[(&str, Resolver)]; 3] =
+    [LETTERS, codes::FUNCTIONS, search::FUNCTIONS];
+
+const LETTERS: &[(&str, Resolver)] = &[
     ("concat", |a| concat(a.exprs.clone(), a.schema)),
+    ("concat_ws", concat_ws),
     ("length", |a| text_to_int(a, "length")),
     ("len", |a| text_to_int(a, "length")),
     ("char_length", |a| text_to_int(a, "length")),
     ("character_length", |a| text_to_int(a, "length")),
-    ("octet_length", |a| text_to_int(a, "octet_length")),
-    ("bit_length", |a| text_to_int(a, "bit_length")),
+    ("octet_length", |a| bytes(a, "octet_length", 1)),
+    ("bit_length", |a| bytes(a, "bit_length", 8)),
     ("ascii", |a| text_to_int(a, "ascii")),
     ("upper", |a| on_text(a, "upper")),
     ("ucase", |a| on_text(a, "upper")),
     ("lower", |a| on_text(a, "lower")),
     ("lcase", |a| on_text(a, "lower")),
     ("initcap", |a| map_text(a, "initcap")),
-    ("reverse", |a| {
-        if is_text(&a.types[0]) {
-            on_text(a, "reverse")
-        } else {
-            a.library("array_reverse")
-        }
-    }),
     ("trim", |a| trim(a, "btrim")),
     ("btrim", |a| trim(a, "btrim")),
     ("ltrim", |a| trim(a, "ltrim")),
     ("rtrim", |a| trim(a, "rtrim")),
+    ("__like_pattern", like_pattern),
     ("__trim", |a| {
         let name = a.constant_text(0)?;
         let mut args = vec![a.string(1)?];
@@ -45,8 +48,6 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
         }
         a.library_with(&name, args)
     }),
-    ("lpad", |a| pad(a, "lpad")),
-    ("rpad", |a| pad(a, "rpad")),
     ("replace", |a| {
         a.expect(2, 3)?;
         let with = if a.exprs.len() > 2 {
@@ -57,29 +58,17 @@ pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[
         a.library_with("replace", vec![a.string(0)?, a.string(1)?, with])
     }),
     ("translate", |a| on_text(a, "translate")),
-    ("locate", |a| {
-        a.expect(2, 2)?;
-        to_int(&a, "strpos", vec![a.string(1)?, a.string(0)?])
-    }),
-    ("position", |a| {
-        a.expect(2, 2)?;
-        to_int(&a, "strpos", vec![a.string(1)?, a.string(0)?])
-    }),
-    ("instr", |a| {
-        a.expect(2, 2)?;
-        to_int(&a, "strpos", vec![a.string(0)?, a.string(1)?])
-    }),
-    ("levenshtein", |a| text_to_int(a, "levenshtein")),
     ("find_in_set", |a| text_to_int(a, "find_in_set")),
-    ("substr", substring),
-    ("substring", substring),
-    ("left", |a| {
-        a.call(
-            "substring",
-            vec![a.exprs[0].clone(), lit(1i32), a.exprs[1].clone()],
-        )
+    ("substring_index", |a| {
+        a.expect(3, 3)?;
+        let count = a.cast(2, &DataType::Int64)?;
+        a.library_with("substring_index", vec![a.string(0)?, a.string(1)?, count])
     }),
-    ("decode_text", |a| a.cast(0, &DataType::Utf8)),
+    ("repeat", |a| {
+        a.expect(2, 2)?;
+        let count = a.cast(1, &DataType::Int64)?;
+        a.library_with("repeat", vec![a.string(0)?, count])
+    }),
 ];
 
 /// `||` and `concat`: text, binaries, or arrays; anything else is cast to text.
@@ -141,6 +130,47 @@ fn concatenate(call: &Call<'_>) -> Result<ColumnarValue> {
     })
 }
 
+/// `concat_ws(between, text or array of texts, …)`: what is NULL is left out.
+fn concat_ws(args: Args<'_>) -> Result<Expr> {
+    args.expect(1, usize::MAX)?;
+    let mut values = vec![args.string(0)?];
+    for i in 1..args.exprs.len() {
+        let t = match &args.types[i] {
+            DataType::List(_) => super::coerce::array_of(DataType::Utf8),
+            _ => DataType::Utf8,
+        };
+        values.push(args.cast(i, &t)?);
+    }
+    let code: KernelFn = |c| {
+        c.over_arrays(|a| {
+            let between = a[0].as_string::<i32>();
+            let rows = (0..a[0].len()).map(|row| {
+                between
+                    .is_valid(row)
+                    .then(|| pieces(&a[1..], row).join(between.value(row)))
+            });
+            Ok(Arc::new(rows.collect::<StringArray>()) as ArrayRef)
+        })
+    };
+    Ok(Kernel::call("concat_ws", DataType::Utf8, "", code, values))
+}
+
+/// The texts of a row, those in arrays one by one, without NULL.
+fn pieces(columns: &[ArrayRef], row: usize) -> Vec<String> {
+    let mut pieces = vec![];
+    for column in columns.iter().filter(|column| column.is_valid(row)) {
+        match column.as_list_opt::<i32>() {
+            Some(list) => {
+                let values = list.value(row);
+                let texts = values.as_string::<i32>().iter().flatten();
+                pieces.extend(texts.map(str::to_owned));
+            }
+            None => pieces.push(column.as_string::<i32>().value(row).to_owned()),
+        }
+    }
+    pieces
+}
+
 fn join_arrays(a: &[ArrayRef], alive: Vec<bool>, t: &DataType) -> Result<ArrayRef> {
     let lists: Vec<_> = a.iter().map(|c| c.as_list::<i32>()).collect();
     let (mut picks, mut lengths) = (vec![], vec![]);
@@ -178,6 +208,30 @@ fn text_to_int(args: Args<'_>, name: &str) -> Result<Expr> {
     to_int(&args, name, exprs)
 }
 
+/// How many bytes a text or a binary has, in units of which each byte has so many.
+fn bytes(args: Args<'_>, name: &'static str, units: i32) -> Result<Expr> {
+    args.expect(1, 1)?;
+    let code: KernelFn = |c| {
+        let units: i32 = c.params.parse().unwrap_or(1);
+        c.over_arrays(|a| {
+            let lengths = arrow::compute::kernels::length::length(&a[0])?;
+            let lengths = lengths.as_primitive::<Int32Type>();
+            Ok(Arc::new(lengths.unary::<_, Int32Type>(|n| n.wrapping_mul(units))) as ArrayRef)
+        })
+    };
+    let binary = match args.types[0] {
+        DataType::Binary => args.exprs[0].clone(),
+        _ => args.cast(0, &DataType::Binary)?,
+    };
+    Ok(Kernel::call(
+        name,
+        DataType::Int32,
+        units.to_string(),
+        code,
+        vec![binary],
+    ))
+}
+
 fn to_int(args: &Args<'_>, name: &str, exprs: Vec<Expr>) -> Result<Expr> {
     cast_to(
         args.library_with(name, exprs)?,
@@ -209,26 +263,57 @@ fn trim(args: Args<'_>, name: &str) -> Result<Expr> {
     args.library_with(name, exprs)
 }
 
-fn pad(args: Args<'_>, name: &str) -> Result<Expr> {
-    args.expect(2, 3)?;
-    let with = if args.exprs.len() > 2 {
-        args.string(2)?
-    } else {
-        lit(" ")
+/// A pattern of LIKE whose escape letter is a constant as one with the backslash.
+fn like_pattern(args: Args<'_>) -> Result<Expr> {
+    let escape = args.constant_text(1)?;
+    let mut letters = escape.chars();
+    let (Some(escape), None) = (letters.next(), letters.next()) else {
+        let message = format!("LIKE: the escape '{escape}' must be one letter");
+        return Err(SparkError::external("INVALID_ESCAPE_CHAR", message));
     };
-    args.library_with(
-        name,
-        vec![args.string(0)?, args.cast(1, &DataType::Int64)?, with],
-    )
+    let code: KernelFn = |c| {
+        c.over_arrays(|a| {
+            let escape = c.params.chars().next().unwrap_or('\\');
+            let rows = a[0].as_string::<i32>().iter();
+            let rows = rows.map(|text| text.map(|text| with_backslash(text, escape)).transpose());
+            Ok(Arc::new(rows.collect::<Result<StringArray>>()?) as ArrayRef)
+        })
+    };
+    if let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = &args.exprs[0] {
+        return Ok(lit(with_backslash(text, escape)?));
+    }
+    let params = escape.to_string();
+    Ok(Kernel::call(
+        "like_pattern",
+        DataType::Utf8,
+        params,
+        code,
+        vec![args.string(0)?],
+    ))
 }
 
-fn substring(args: Args<'_>) -> Result<Expr> {
-    args.expect(2, 3)?;
-    let mut exprs = vec![args.string(0)?];
-    for i in 1..args.exprs.len() {
-        exprs.push(args.cast(i, &DataType::Int64)?);
+fn with_backslash(pattern: &str, escape: char) -> Result<String> {
+    let mut out = String::with_capacity(pattern.len());
+    let mut letters = pattern.chars();
+    while let Some(c) = letters.next() {
+        match c {
+            c if c == escape => match letters.next() {
+                Some(c) if c == escape || c == '_' || c == '%' => out.extend(['\\', c]),
+                _ => {
+                    let message = format!(
+                        "LIKE: in '{pattern}' the escape '{escape}' stands before none of %, _ and itself"
+                    );
+                    return Err(SparkError::external(
+                        "INVALID_FORMAT.ESC_IN_THE_MIDDLE",
+                        message,
+                    ));
+                }
+            },
+            '\\' => out.push_str("\\\\"),
+            c => out.push(c),
+        }
     }
-    args.library_with("substring", exprs)
+    Ok(out)
 }
 
 /// The first letter of every word upper, the rest lower; words are divided by blanks.

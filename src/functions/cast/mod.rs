@@ -1,5 +1,7 @@
 //! `CAST` and `try_cast` with Spark's ANSI rules: a value that does not fit is an error (or NULL for `try_cast`).
 
+mod numbers;
+
 use std::sync::Arc;
 
 use arrow::array::{
@@ -8,18 +10,23 @@ use arrow::array::{
 };
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, DurationMicrosecondType, Float32Type, Float64Type,
-    Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
+    Int8Type, Int16Type, Int32Type, Int64Type, IntervalYearMonthType, TimeUnit,
+    TimestampMicrosecondType,
 };
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{Cast, Expr};
 
+use self::numbers::{from_boolean, from_number, to_boolean};
 use super::coerce::{is_decimal, is_float, is_integer, is_number, is_text};
 use super::error::{SparkError, mismatch};
 use super::intervals::{DAY_MICROS, parse_interval};
 use super::kernel::{Call, Kernel, KernelFn};
 pub(crate) use super::text::type_text;
-use super::{parse, text};
+use super::{interval_fields, parse, text};
+use weir_connectors::file::decode::parse::{
+    Zone, parse_date, parse_timestamp, parse_timestamp_ntz,
+};
 
 /// Casts that change no value, which Arrow's plain cast does as well.
 fn is_lossless(from: &DataType, to: &DataType) -> bool {
@@ -38,6 +45,7 @@ fn is_lossless(from: &DataType, to: &DataType) -> bool {
         (DataType::UInt8 | DataType::UInt16, DataType::Int32) => true,
         (DataType::UInt32 | DataType::UInt64, DataType::Int64) => true,
         (DataType::BinaryView | DataType::LargeBinary, DataType::Binary) => true,
+        (DataType::Binary, DataType::BinaryView | DataType::LargeBinary) => true,
         (DataType::Timestamp(a, _), DataType::Timestamp(TimeUnit::Microsecond, _)) => {
             *a != TimeUnit::Microsecond
         }
@@ -47,7 +55,7 @@ fn is_lossless(from: &DataType, to: &DataType) -> bool {
 
 /// Whether Spark's ANSI mode has a cast between two types at all.
 fn castable(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Binary, Boolean, Date32, Duration, Interval, List, Map, Struct, Timestamp};
+    use DataType::{Boolean, Date32, Duration, Interval, List, Map, Struct, Timestamp};
     match (from, to) {
         (a, b) if a == b => true,
         (a, b) if is_lossless(a, b) => true,
@@ -57,7 +65,6 @@ fn castable(from: &DataType, to: &DataType) -> bool {
         (a, Boolean) | (Boolean, a) if is_number(a) => true,
         (a, Timestamp(_, Some(_))) | (Timestamp(_, Some(_)), a) if is_number(a) => true,
         (Date32 | Timestamp(_, _), Date32 | Timestamp(_, _)) => true,
-        (a, Binary) if is_integer(a) => true,
         (a, Duration(_) | Interval(_)) | (Duration(_) | Interval(_), a) if is_integer(a) => true,
         (List(a), List(b)) => castable(a.data_type(), b.data_type()),
         (Struct(a), Struct(b)) => {
@@ -85,10 +92,10 @@ pub(crate) fn cast_expr(expr: Expr, from: &DataType, to: &DataType, lenient: boo
     }
     let (name, code): (&'static str, KernelFn) = match lenient {
         true => ("try_cast", |c| {
-            c.over_arrays(|a| convert(&a[0], c.returns, false))
+            c.over_arrays(|a| convert(&a[0], c.returns, How::lenient(c.zone)))
         }),
         false => ("cast", |c| {
-            c.over_arrays(|a| convert(&a[0], c.returns, true))
+            c.over_arrays(|a| convert(&a[0], c.returns, How::strict(c.zone)))
         }),
     };
     Ok(Kernel::call(name, to.clone(), "", code, vec![expr]))
@@ -100,19 +107,79 @@ pub(crate) fn written(expr: Expr, from: &DataType, to: &DataType, lenient: bool)
     let cast = cast_expr(expr, from, to, lenient)?;
     match cast {
         Expr::Cast(c) => {
-            let code: KernelFn = |c| c.over_arrays(|a| convert(&a[0], c.returns, true));
+            let code: KernelFn =
+                |c| c.over_arrays(|a| convert(&a[0], c.returns, How::strict(c.zone)));
             Ok(Kernel::call("cast", to.clone(), "", code, vec![*c.expr]))
         }
         other => Ok(other),
     }
 }
 
-/// How a failing row is reported: an error if `strict`, else NULL.
+/// An interval of these fields as STRING.
+pub(crate) fn interval_text(interval: Expr, fields: String) -> Expr {
+    let code: KernelFn = |c| {
+        c.over_arrays(|a| {
+            let texts: StringArray = match a[0].as_primitive_opt::<DurationMicrosecondType>() {
+                Some(micros) => micros
+                    .iter()
+                    .map(|v| v.map(|v| interval_fields::day_time_text(v, c.params)))
+                    .collect(),
+                None => a[0]
+                    .as_primitive::<IntervalYearMonthType>()
+                    .iter()
+                    .map(|v| v.map(|v| interval_fields::year_month_text(v, c.params)))
+                    .collect(),
+            };
+            Ok(Arc::new(texts) as ArrayRef)
+        })
+    };
+    Kernel::call(
+        "interval_text",
+        DataType::Utf8,
+        fields,
+        code,
+        vec![interval],
+    )
+}
+
+/// How a cast is done.
+#[derive(Clone, Copy)]
+pub(crate) struct How {
+    /// A value that does not fit is an error, else NULL.
+    strict: bool,
+    /// Where local times are read and written.
+    pub(crate) zone: Zone,
+}
+
+impl How {
+    /// A value that does not fit is an error.
+    pub(crate) fn strict(zone: Zone) -> Self {
+        Self { strict: true, zone }
+    }
+
+    /// A value that does not fit is NULL.
+    pub(crate) fn lenient(zone: Zone) -> Self {
+        Self {
+            strict: false,
+            zone,
+        }
+    }
+
+    /// The zone of a column of times: those without zone stand still.
+    pub(super) fn zone_of(self, zoned: bool) -> Zone {
+        match zoned {
+            true => self.zone,
+            false => Zone::Utc,
+        }
+    }
+}
+
+/// One cast of one column.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     from: &'a DataType,
     to: &'a DataType,
-    strict: bool,
+    how: How,
 }
 
 impl Target<'_> {
@@ -154,7 +221,7 @@ impl Target<'_> {
         S::Native: std::fmt::Display,
     {
         let values = array.as_primitive::<S>();
-        let out: PrimitiveArray<T> = if self.strict {
+        let out: PrimitiveArray<T> = if self.how.strict {
             values.try_unary(|v| f(v).ok_or_else(|| self.overflow(v)))?
         } else {
             values.unary_opt(f)
@@ -168,7 +235,7 @@ impl Target<'_> {
         f: impl Fn(&str) -> Option<T::Native>,
     ) -> Result<ArrayRef> {
         let rows = array.iter().map(|v| match v.map(|s| (s, f(s))) {
-            Some((s, None)) if self.strict => Err(self.invalid(s)),
+            Some((s, None)) if self.how.strict => Err(self.invalid(s)),
             Some((_, v)) => Ok(v),
             None => Ok(None),
         });
@@ -177,8 +244,8 @@ impl Target<'_> {
     }
 }
 
-/// `array` as `to`; a value that does not fit is an error if `strict`, else NULL.
-pub(crate) fn convert(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef> {
+/// `array` as `to`.
+pub(crate) fn convert(array: &ArrayRef, to: &DataType, how: How) -> Result<ArrayRef> {
     let from = array.data_type().clone();
     if from == *to {
         return Ok(Arc::clone(array));
@@ -186,7 +253,7 @@ pub(crate) fn convert(array: &ArrayRef, to: &DataType, strict: bool) -> Result<A
     let target = Target {
         from: &from,
         to,
-        strict,
+        how,
     };
     match (&from, to) {
         (DataType::Null, _) => Ok(arrow::array::new_null_array(to, array.len())),
@@ -195,12 +262,11 @@ pub(crate) fn convert(array: &ArrayRef, to: &DataType, strict: bool) -> Result<A
             let utf8 = arrow::compute::cast(array, &DataType::Utf8)?;
             from_text(&target, utf8.as_string::<i32>())
         }
-        (DataType::Binary, b) if is_text(b) => Ok(Arc::new(text::strings(array)?)),
-        (_, b) if is_text(b) => Ok(Arc::new(text::strings(array)?)),
+        (_, b) if is_text(b) => Ok(Arc::new(text::strings(array, how.zone)?)),
         (DataType::Boolean, _) => from_boolean(array, to),
         (_, DataType::Boolean) => to_boolean(array),
         (DataType::List(_) | DataType::Struct(_) | DataType::Map(_, _), _) => {
-            nested(array, to, strict)
+            nested(array, to, how)
         }
         (a, _) if is_number(a) => from_number(&target, array),
         _ => from_time(&target, array),
@@ -215,9 +281,12 @@ fn from_text(t: &Target<'_>, s: &StringArray) -> Result<ArrayRef> {
         DataType::Int64 => t.text::<Int64Type>(s, parse::integer),
         DataType::Float32 => t.text::<Float32Type>(s, |v| parse::double(v).map(|d| d as f32)),
         DataType::Float64 => t.text::<Float64Type>(s, parse::double),
-        DataType::Date32 => t.text::<Date32Type>(s, parse::date),
+        DataType::Date32 => t.text::<Date32Type>(s, |v| parse_date(v.as_bytes())),
         DataType::Timestamp(TimeUnit::Microsecond, zone) => {
-            t.text::<TimestampMicrosecondType>(s, |v| parse::timestamp(v, zone.is_some()))
+            t.text::<TimestampMicrosecondType>(s, |v| match zone {
+                Some(_) => parse_timestamp(v.as_bytes(), t.how.zone),
+                None => parse_timestamp_ntz(v.as_bytes(), true),
+            })
         }
         DataType::Duration(TimeUnit::Microsecond) => t.text::<DurationMicrosecondType>(s, |v| {
             let (months, days, micros) = parse_interval(v)?;
@@ -225,7 +294,7 @@ fn from_text(t: &Target<'_>, s: &StringArray) -> Result<ArrayRef> {
         }),
         DataType::Boolean => {
             let rows = s.iter().map(|v| match v.map(|s| (s, parse::boolean(s))) {
-                Some((s, None)) if t.strict => Err(t.invalid(s)),
+                Some((s, None)) if t.how.strict => Err(t.invalid(s)),
                 Some((_, v)) => Ok(v),
                 None => Ok(None),
             });
@@ -248,8 +317,8 @@ fn decimal_from_text(
 ) -> Result<ArrayRef> {
     let rows = s.iter().map(
         |v| match v.map(|s| (s, parse::decimal(s, precision, scale))) {
-            Some((s, None)) if t.strict => Err(t.invalid(s)),
-            Some((s, Some(Err(())))) if t.strict => Err(t.overflow(s)),
+            Some((s, None)) if t.how.strict => Err(t.invalid(s)),
+            Some((s, Some(Err(())))) if t.how.strict => Err(t.overflow(s)),
             Some((_, Some(Ok(v)))) => Ok(Some(v)),
             _ => Ok(None),
         },
@@ -258,143 +327,42 @@ fn decimal_from_text(
     Ok(Arc::new(out.with_data_type(t.to.clone())))
 }
 
-fn from_boolean(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    let ints = arrow::compute::cast(array, &DataType::Int8)?;
-    Ok(arrow::compute::cast(&ints, to)?)
-}
-
-fn to_boolean(array: &ArrayRef) -> Result<ArrayRef> {
-    let zero = datafusion::scalar::ScalarValue::new_zero(array.data_type())?.to_scalar()?;
-    Ok(Arc::new(arrow::compute::kernels::cmp::neq(array, &zero)?))
-}
-
-fn from_number(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {
-    match t.from {
-        DataType::Decimal128(_, scale) => from_decimal(t, array, *scale),
-        DataType::Float32 => from_double(t, &arrow::compute::cast(array, &DataType::Float64)?),
-        DataType::Float64 => from_double(t, array),
-        _ => from_integer(t, &arrow::compute::cast(array, &DataType::Int64)?),
-    }
-}
-
-fn from_integer(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {
-    match t.to {
-        DataType::Int8 => t.numbers::<Int64Type, Int8Type>(array, |v| v.try_into().ok()),
-        DataType::Int16 => t.numbers::<Int64Type, Int16Type>(array, |v| v.try_into().ok()),
-        DataType::Int32 => t.numbers::<Int64Type, Int32Type>(array, |v| v.try_into().ok()),
-        DataType::Float32 => t.numbers::<Int64Type, Float32Type>(array, |v| Some(v as f32)),
-        DataType::Decimal128(p, s) => t.numbers::<Int64Type, Decimal128Type>(array, |v| {
-            parse::round_decimal(v.into(), 0, *p, *s)
-        }),
-        DataType::Timestamp(_, _) => {
-            t.numbers::<Int64Type, TimestampMicrosecondType>(array, |v| v.checked_mul(1_000_000))
-        }
-        DataType::Binary => {
-            let width = t.from.primitive_width().unwrap_or(8);
-            let rows = array.as_primitive::<Int64Type>().iter();
-            let bytes = rows.map(|v| v.map(|v| v.to_be_bytes()[8 - width..].to_vec()));
-            Ok(Arc::new(bytes.collect::<arrow::array::BinaryArray>()))
-        }
-        other => Err(mismatch(format!(
-            "cannot cast {} to {}",
-            type_text(t.from),
-            type_text(other)
-        ))),
-    }
-}
-
-fn from_double(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {
-    let whole = |v: f64, min: f64, end: f64| {
-        (v.is_finite() && v.trunc() >= min && v.trunc() < end).then(|| v.trunc() as i64)
-    };
-    match t.to {
-        DataType::Int8 => {
-            t.numbers::<Float64Type, Int8Type>(array, |v| whole(v, -128.0, 128.0)?.try_into().ok())
-        }
-        DataType::Int16 => t.numbers::<Float64Type, Int16Type>(array, |v| {
-            whole(v, -32768.0, 32768.0)?.try_into().ok()
-        }),
-        DataType::Int32 => t.numbers::<Float64Type, Int32Type>(array, |v| {
-            whole(v, -2_147_483_648.0, 2_147_483_648.0)?.try_into().ok()
-        }),
-        DataType::Int64 => t.numbers::<Float64Type, Int64Type>(array, |v| {
-            whole(v, i64::MIN as f64, i64::MAX as f64)
-        }),
-        DataType::Float32 => t.numbers::<Float64Type, Float32Type>(array, |v| Some(v as f32)),
-        DataType::Decimal128(p, s) => t.numbers::<Float64Type, Decimal128Type>(array, |v| {
-            parse::decimal(&text::double_text(v), *p, *s)?.ok()
-        }),
-        DataType::Timestamp(_, _) => t
-            .numbers::<Float64Type, TimestampMicrosecondType>(array, |v| {
-                whole(v * 1e6, -9.3e18, 9.2e18)
-            }),
-        other => Err(mismatch(format!(
-            "cannot cast double to {}",
-            type_text(other)
-        ))),
-    }
-}
-
-fn from_decimal(t: &Target<'_>, array: &ArrayRef, scale: i8) -> Result<ArrayRef> {
-    let unit = 10i128.pow(u32::from(scale.max(0).unsigned_abs()));
-    match t.to {
-        DataType::Int8 => {
-            t.numbers::<Decimal128Type, Int8Type>(array, |v| (v / unit).try_into().ok())
-        }
-        DataType::Int16 => {
-            t.numbers::<Decimal128Type, Int16Type>(array, |v| (v / unit).try_into().ok())
-        }
-        DataType::Int32 => {
-            t.numbers::<Decimal128Type, Int32Type>(array, |v| (v / unit).try_into().ok())
-        }
-        DataType::Int64 => {
-            t.numbers::<Decimal128Type, Int64Type>(array, |v| (v / unit).try_into().ok())
-        }
-        DataType::Float64 => t.numbers::<Decimal128Type, Float64Type>(array, |v| {
-            text::decimal_text(v, scale).parse().ok()
-        }),
-        DataType::Float32 => t.numbers::<Decimal128Type, Float32Type>(array, |v| {
-            text::decimal_text(v, scale).parse().ok()
-        }),
-        DataType::Decimal128(p, s) => t.numbers::<Decimal128Type, Decimal128Type>(array, |v| {
-            parse::round_decimal(v, scale.into(), *p, *s)
-        }),
-        DataType::Timestamp(_, _) => t
-            .numbers::<Decimal128Type, TimestampMicrosecondType>(array, |v| {
-                v.checked_mul(1_000_000)?.div_euclid(unit).try_into().ok()
-            }),
-        other => Err(mismatch(format!(
-            "cannot cast decimal to {}",
-            type_text(other)
-        ))),
-    }
-}
-
 fn from_time(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {
     match (t.from, t.to) {
-        (DataType::Date32, DataType::Timestamp(_, _)) => t
-            .numbers::<Date32Type, TimestampMicrosecondType>(array, |d| {
-                i64::from(d).checked_mul(DAY_MICROS)
-            }),
-        (DataType::Timestamp(_, _), DataType::Timestamp(_, _)) => {
-            t.numbers::<TimestampMicrosecondType, TimestampMicrosecondType>(array, Some)
+        (DataType::Date32, DataType::Timestamp(_, to)) => {
+            let zone = t.how.zone_of(to.is_some());
+            t.numbers::<Date32Type, TimestampMicrosecondType>(array, |d| {
+                zone.local_to_utc(i64::from(d).checked_mul(DAY_MICROS)?)
+            })
         }
-        (DataType::Timestamp(_, _), DataType::Date32) => t
-            .numbers::<TimestampMicrosecondType, Date32Type>(array, |v| {
-                v.div_euclid(DAY_MICROS).try_into().ok()
-            }),
+        (DataType::Timestamp(_, from), DataType::Timestamp(_, to)) => {
+            let (from, to) = (from.is_some(), to.is_some());
+            t.numbers::<TimestampMicrosecondType, TimestampMicrosecondType>(array, |v| {
+                match (from, to) {
+                    (true, false) => t.how.zone.utc_to_local(v),
+                    (false, true) => t.how.zone.local_to_utc(v),
+                    _ => Some(v),
+                }
+            })
+        }
+        (DataType::Timestamp(_, from), DataType::Date32) => {
+            let zone = t.how.zone_of(from.is_some());
+            t.numbers::<TimestampMicrosecondType, Date32Type>(array, |v| {
+                zone.utc_to_local(v)?.div_euclid(DAY_MICROS).try_into().ok()
+            })
+        }
         (DataType::Timestamp(_, _), to) if is_integer(to) => {
             let seconds: PrimitiveArray<Int64Type> = array
                 .as_primitive::<TimestampMicrosecondType>()
                 .unary(|v| v.div_euclid(1_000_000));
-            convert(&(Arc::new(seconds) as ArrayRef), to, t.strict)
+            convert(&(Arc::new(seconds) as ArrayRef), to, t.how)
         }
         (DataType::Timestamp(_, _), to) if is_float(to) || is_decimal(to) => {
             let seconds: PrimitiveArray<Decimal128Type> = array
                 .as_primitive::<TimestampMicrosecondType>()
                 .unary(i128::from);
             let seconds = seconds.with_data_type(DataType::Decimal128(20, 6));
-            convert(&(Arc::new(seconds) as ArrayRef), to, t.strict)
+            convert(&(Arc::new(seconds) as ArrayRef), to, t.how)
         }
         (from, to) => Err(mismatch(format!(
             "cannot cast {} to {}",
@@ -404,11 +372,11 @@ fn from_time(t: &Target<'_>, array: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-fn nested(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef> {
+fn nested(array: &ArrayRef, to: &DataType, how: How) -> Result<ArrayRef> {
     match (array.data_type(), to) {
         (DataType::List(_), DataType::List(field)) => {
             let list = array.as_list::<i32>();
-            let values = convert(list.values(), field.data_type(), strict)?;
+            let values = convert(list.values(), field.data_type(), how)?;
             Ok(Arc::new(ListArray::try_new(
                 Arc::clone(field),
                 list.offsets().clone(),
@@ -422,7 +390,7 @@ fn nested(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef> {
                 .columns()
                 .iter()
                 .zip(fields)
-                .map(|(c, f)| convert(c, f.data_type(), strict));
+                .map(|(c, f)| convert(c, f.data_type(), how));
             let columns = columns.collect::<Result<Vec<_>>>()?;
             Ok(Arc::new(StructArray::try_new(
                 fields.clone(),
@@ -433,7 +401,7 @@ fn nested(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef> {
         (DataType::Map(_, _), DataType::Map(field, ordered)) => {
             let map = array.as_map();
             let entries: ArrayRef = Arc::new(map.entries().clone());
-            let entries = convert(&entries, field.data_type(), strict)?;
+            let entries = convert(&entries, field.data_type(), how)?;
             let entries = entries.as_struct().clone();
             Ok(Arc::new(MapArray::try_new(
                 Arc::clone(field),
@@ -455,9 +423,11 @@ fn nested(array: &ArrayRef, to: &DataType, strict: bool) -> Result<ArrayRef> {
 pub(crate) fn constant(
     value: &datafusion::scalar::ScalarValue,
     to: &DataType,
+    zone: Zone,
 ) -> Result<datafusion::scalar::ScalarValue> {
     let array = value.to_array()?;
-    datafusion::scalar::ScalarValue::try_from_array(&convert(&array, to, true)?, 0)
+    let cast = convert(&array, to, How::strict(zone))?;
+    datafusion::scalar::ScalarValue::try_from_array(&cast, 0)
 }
 
 /// Kernels that only change the type label of equal bits need a call too.
