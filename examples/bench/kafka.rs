@@ -1,6 +1,8 @@
 //! Kafka: bids of a topic into nothing, files and topics, beside a bare consumer loop over the same topic, which is the limit; and the
 //! time from sending a record to reading its result.
 
+#[path = "../support/cluster.rs"]
+mod cluster;
 mod latency;
 mod topic;
 

@@ -5,22 +5,17 @@
 #[path = "../../tests/support/kafka_broker.rs"]
 mod kafka_broker;
 
-use std::time::Duration;
+#[path = "cluster.rs"]
+mod cluster;
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
-use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::error::KafkaError;
 use rdkafka::message::Message;
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use rdkafka::{Offset, TopicPartitionList};
+use rdkafka::producer::{BaseRecord, Producer};
 use weir::prelude::*;
 
+use cluster::{PATIENCE, is_passing, kafka};
 use kafka_broker::Broker;
-
-/// Longest wait for anything the broker does.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A broker: the example's own, which ends with it, or one that is there.
 pub(crate) struct Kafka {
@@ -71,26 +66,11 @@ impl Kafka {
         &self.servers
     }
 
-    fn config(&self) -> ClientConfig {
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", &self.servers);
-        config
-    }
-
     /// Makes a topic that keeps records of any age, with a name of this run's own.
     pub(crate) async fn topic(&self, name: &str, partitions: i32) -> Result<String> {
         let name = format!("{name}-{}", std::process::id());
-        let topic = NewTopic::new(&name, partitions, TopicReplication::Fixed(1));
-        let topic = topic.set("retention.ms", "-1");
-        let admin: AdminClient<DefaultClientContext> = self.config().create().map_err(kafka)?;
-        let options = AdminOptions::new()
-            .operation_timeout(Some(PATIENCE))
-            .request_timeout(Some(PATIENCE));
-        let made = admin.create_topics([&topic], &options).await;
-        match made.map_err(kafka)?.pop() {
-            Some(Err((_, code))) => Err(kafka(KafkaError::AdminOp(code))),
-            _ => Ok(name),
-        }
+        cluster::create(&self.servers, &name, partitions).await?;
+        Ok(name)
     }
 
     /// Sends records; returns when the broker has them all.
@@ -99,11 +79,7 @@ impl Kafka {
         topic: &str,
         records: impl IntoIterator<Item = Record>,
     ) -> Result<()> {
-        let mut config = self.config();
-        let producer: BaseProducer = config
-            .set("enable.idempotence", "true")
-            .create()
-            .map_err(kafka)?;
+        let producer = cluster::producer(&self.servers, &[])?;
         for record in records {
             let mut message = BaseRecord::<str, str>::to(topic)
                 .partition(record.partition)
@@ -117,25 +93,11 @@ impl Kafka {
 
     /// Keys and values of the committed records of a topic, each partition's in order.
     pub(crate) fn committed(&self, topic: &str) -> Result<Vec<(String, String)>> {
-        let mut config = self.config();
-        let consumer: BaseConsumer = config
-            .set("group.id", "example")
-            .set("isolation.level", "read_committed")
-            .set("enable.auto.commit", "false")
-            .set("enable.partition.eof", "true")
-            .create()
-            .map_err(kafka)?;
-        let metadata = consumer.fetch_metadata(Some(topic), PATIENCE);
-        let metadata = metadata.map_err(kafka)?;
-        let partitions = metadata.topics()[0].partitions();
-        let mut from = TopicPartitionList::new();
-        for partition in partitions {
-            let added = from.add_partition_offset(topic, partition.id(), Offset::Beginning);
-            added.map_err(kafka)?;
-        }
-        consumer.assign(&from).map_err(kafka)?;
+        let partitions = self.partitions(topic)?;
+        cluster::wait_until_committed(&self.servers, topic, partitions)?;
+        let consumer = cluster::reader(&self.servers, topic, partitions, &[])?;
         let (mut records, mut ended) = (Vec::new(), 0);
-        while ended < partitions.len() {
+        while ended < partitions {
             match consumer.poll(PATIENCE) {
                 None => return Err(WeirError::external("the broker sends nothing")),
                 Some(Err(KafkaError::PartitionEOF(_))) => ended += 1,
@@ -147,21 +109,15 @@ impl Kafka {
         }
         Ok(records)
     }
+
+    fn partitions(&self, topic: &str) -> Result<i32> {
+        let consumer: BaseConsumer = cluster::reader(&self.servers, topic, 0, &[])?;
+        let metadata = consumer.fetch_metadata(Some(topic), PATIENCE);
+        let partitions = metadata.map_err(kafka)?.topics()[0].partitions().len();
+        i32::try_from(partitions).map_err(|_| WeirError::internal("too many partitions"))
+    }
 }
 
 fn text(bytes: Option<&[u8]>) -> String {
     String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned()
-}
-
-fn is_passing(error: &KafkaError) -> bool {
-    let passing = [
-        RDKafkaErrorCode::AllBrokersDown,
-        RDKafkaErrorCode::BrokerTransportFailure,
-    ];
-    let code = error.rdkafka_error_code();
-    code.is_some_and(|code| passing.contains(&code))
-}
-
-fn kafka(error: KafkaError) -> WeirError {
-    WeirError::external(error.to_string()).with_source(error)
 }

@@ -2,6 +2,7 @@
 
 mod report;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use weir_state::{Clock, Epoch, OperatorState, TableSpec};
 pub(crate) use self::report::StateReport;
 use crate::error::{Result, WeirError};
 use crate::facts::OpenFacts;
+use crate::malformed::counting;
 use crate::message::{EpochBatch, Origin, Rows};
 use crate::operator::{
     EventTimeStats, Operator, OperatorContext, OperatorMetrics, OperatorSpec, Outbox,
@@ -42,8 +44,11 @@ pub(crate) struct Link {
     pub(crate) operator: Box<dyn Operator>,
     pub(crate) context: OperatorContext,
     tables: Vec<TableSpec>,
+    is_stateful: bool,
     /// Time spent in the operator in the open epoch.
     busy: Duration,
+    /// Values its expressions could not read in the current call of the chain.
+    malformed: u64,
     reported: report::Reported,
 }
 
@@ -59,8 +64,11 @@ impl Link {
     {
         let mut outbox = Outbox::default();
         let since = clock.monotonic();
-        let outcome = call(self.operator.as_mut(), &self.context, &mut outbox);
+        let (outcome, malformed) =
+            counting(|| call(self.operator.as_mut(), &self.context, &mut outbox));
         self.busy += clock.monotonic().saturating_sub(since);
+        self.context.metrics.add_malformed(malformed);
+        self.malformed += malformed;
         outcome.map_err(|error| self.place(error))?;
         Ok(outbox)
     }
@@ -83,6 +91,8 @@ pub(crate) struct Chain {
     epoch: Option<Epoch>,
     origin: Origin,
     watermark_ms: i64,
+    /// Values that expressions could not read in the open epoch, by the source of their rows.
+    malformed: BTreeMap<u32, u64>,
 }
 
 impl Chain {
@@ -108,7 +118,9 @@ impl Chain {
                 operator,
                 context,
                 tables: spec.tables.clone(),
+                is_stateful: spec.stateful,
                 busy: Duration::ZERO,
+                malformed: 0,
                 reported: report::Reported::default(),
             });
         }
@@ -118,6 +130,7 @@ impl Chain {
             epoch: None,
             origin: Origin::default(),
             watermark_ms: i64::MIN,
+            malformed: BTreeMap::new(),
         })
     }
 
@@ -179,7 +192,49 @@ impl Chain {
         out: &mut Emitted,
     ) -> Result<()> {
         self.enter(batch.epoch, batch.origin)?;
-        self.push(0, input, batch.rows, out)
+        self.push(0, input, batch.rows, out)?;
+        self.count_malformed();
+        Ok(())
+    }
+
+    /// The row of a batch that failed with `error`, found by trying parts of it: errors of expressions do not tell. `None` where
+    /// operators with state come before the one that failed. Only for a chain that has failed: it is of no other use after this.
+    pub(crate) fn culprit(&mut self, batch: &EpochBatch, error: &WeirError) -> Option<usize> {
+        let failed = error.operator()?;
+        let links = self.links.iter();
+        let mut before = links.take_while(|link| link.context.uid != failed);
+        if before.any(|link| link.is_stateful) {
+            return None;
+        }
+        let mut fails = |from: usize, to: usize| {
+            let rows = batch.rows.slice(from, to - from);
+            self.push(0, 0, rows, &mut Vec::new()).is_err()
+        };
+        let (mut from, mut to) = (0, batch.rows.num_rows());
+        while to - from > 1 {
+            let middle = from + (to - from) / 2;
+            match fails(from, middle) {
+                true => to = middle,
+                false => from = middle,
+            }
+        }
+        (to > from && fails(from, to)).then_some(from)
+    }
+
+    fn count_malformed(&mut self) {
+        let met: u64 = self
+            .links
+            .iter_mut()
+            .map(|link| std::mem::take(&mut link.malformed))
+            .sum();
+        if met > 0 {
+            *self.malformed.entry(self.origin.source).or_default() += met;
+        }
+    }
+
+    /// Values that expressions could not read in the epoch, by the source of their rows (as in [`Origin::source`]).
+    pub(crate) fn take_malformed(&mut self) -> BTreeMap<u32, u64> {
+        std::mem::take(&mut self.malformed)
     }
 
     /// The epoch's rows are complete and its watermark is known (`None`: as before): tells every operator in order, first of the
@@ -215,6 +270,7 @@ impl Chain {
         self.each(out, |operator, context, outbox| {
             operator.on_epoch_end(context, outbox)
         })?;
+        self.count_malformed();
         for link in &mut self.links {
             link.context.late_watermark_ms = link.context.late_watermark_ms.max(self.watermark_ms);
         }

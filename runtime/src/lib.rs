@@ -20,6 +20,7 @@ mod generation;
 mod key;
 mod layout;
 mod listener;
+mod malformed;
 mod message;
 mod metrics;
 mod no_data;
@@ -46,6 +47,7 @@ pub use error::{Fault, Result, WeirError, root_cause};
 pub use failpoint::FailPoints;
 pub use key::normal_key;
 pub use listener::{QueryEvent, QueryListener, RecipientListener};
+pub use malformed::report_malformed;
 pub use message::{Barrier, ChangelogMode, EpochBatch, Message, Origin, RowKind, Rows};
 pub use metrics::{EdgeCounts, QueryMetrics};
 pub use no_data::{NoDataFacts, no_data_epoch_is_due};
@@ -65,8 +67,8 @@ pub use sink::{
     UnfinishedEpoch,
 };
 pub use source::{
-    Admission, Backlog, Offset, Polled, ReaderCounts, Source, SourceContext, SourceReader, Split,
-    WakeHandle, offset_as_u64,
+    Admission, Backlog, Offset, Places, Polled, ReaderCounts, Source, SourceContext, SourceReader,
+    Split, WakeHandle, offset_as_u64,
 };
 pub use supervisor::{GetLastProgress, GetStatus, ProcessAllAvailable, QueryActor, Stop};
 pub use topology::{Input, Stream, Topology, TopologyBuilder};

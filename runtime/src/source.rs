@@ -208,6 +208,28 @@ pub enum Polled {
     Done,
 }
 
+/// Tells where each row of a batch stands in the input (file and line, topic-partition-offset), for errors about one of them.
+#[derive(Clone)]
+pub struct Places(Arc<dyn Fn(usize) -> String + Send + Sync>);
+
+impl Places {
+    /// Of a function from rows, counted from 0, to places.
+    pub fn new(place: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
+        Self(Arc::new(place))
+    }
+
+    /// Where a row stands.
+    pub fn of(&self, row: usize) -> String {
+        (self.0)(row)
+    }
+}
+
+impl std::fmt::Debug for Places {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Places")
+    }
+}
+
 /// Counters a reader reports at the end of every split.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReaderCounts {
@@ -228,6 +250,11 @@ pub trait SourceReader: Send {
     /// # Errors
     /// If the input is damaged or gone; say where (file and line, topic-partition-offset).
     fn poll(&mut self, max_rows: usize, max_wait: Duration) -> Result<Polled>;
+
+    /// Where the rows of the batch stand that the last poll gave; `None` if the source cannot tell.
+    fn places(&self) -> Option<Places> {
+        None
+    }
 
     /// Counters of the split that is open.
     fn counts(&self) -> ReaderCounts {

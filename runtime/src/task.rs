@@ -8,6 +8,7 @@ pub(crate) mod reader;
 pub(crate) mod sink;
 pub(crate) mod source;
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -52,7 +53,10 @@ pub(crate) struct TaskAck {
     pub(crate) sink_metrics: Vec<(&'static str, u64)>,
     /// Rows read (source) or written (sink) in the epoch.
     pub(crate) rows: u64,
+    /// Records the source's reader could not use.
     pub(crate) bad_records: u64,
+    /// Values that expressions could not read, by the source of their rows (as in `Origin::source`).
+    pub(crate) malformed: BTreeMap<u32, u64>,
 }
 
 impl TaskAck {
@@ -70,6 +74,7 @@ impl TaskAck {
             sink_metrics: Vec::new(),
             rows: 0,
             bad_records: 0,
+            malformed: BTreeMap::new(),
         }
     }
 }
@@ -121,6 +126,7 @@ impl TaskEnv {
             ack.snapshots.push((snapshot.uid, written));
         }
         ack.late = chain.take_late();
+        ack.malformed = chain.take_malformed();
         ack.event_times = chain.take_event_times();
         ack.split_times = chain.take_split_event_times();
         Ok(ack)

@@ -11,6 +11,7 @@ use arrow::datatypes::{DataType, Fields};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{ColumnarValue, Expr};
 use serde_json::value::RawValue;
+use weir_runtime::report_malformed;
 
 use super::coerce::{array_of, is_text};
 use super::error::SparkError;
@@ -122,12 +123,18 @@ impl JsonDecoder for RecordDecoder {
             corrupt: corrupt.to_owned(),
             formats: Formats::default(),
         };
-        structs(texts, fields, &options)
+        let (structs, bad) = structs(texts, fields, &options)?;
+        by_mode(mode, texts, &bad)?;
+        Ok(structs)
     }
 }
 
-/// One struct of `fields` for each text.
-fn structs(texts: &StringArray, fields: &Fields, options: &ReadOptions) -> Result<ArrayRef> {
+/// One struct of `fields` for each text, and which of the texts are bad.
+fn structs(
+    texts: &StringArray,
+    fields: &Fields,
+    options: &ReadOptions,
+) -> Result<(ArrayRef, Vec<bool>)> {
     let corrupt = &options.corrupt;
     let mut bad = vec![false; texts.len()];
     let blank = |i: usize| texts.is_null(i) || texts.value(i).trim().is_empty();
@@ -139,7 +146,6 @@ fn structs(texts: &StringArray, fields: &Fields, options: &ReadOptions) -> Resul
         .cloned()
         .collect();
     let decoded = column.decode(&DataType::Struct(data), &mut bad)?;
-    fail_fast(options.mode, texts, &bad)?;
     let decoded = decoded.as_struct();
     let mut columns = Vec::with_capacity(fields.len());
     let mut from = decoded.columns().iter();
@@ -152,28 +158,34 @@ fn structs(texts: &StringArray, fields: &Fields, options: &ReadOptions) -> Resul
         columns.extend(from.next().cloned());
     }
     let alive: Vec<bool> = (0..texts.len()).map(|i| !blank(i)).collect();
-    Ok(Arc::new(StructArray::try_new(
-        fields.clone(),
-        columns,
-        Some(alive.into()),
-    )?))
+    let structs = StructArray::try_new(fields.clone(), columns, Some(alive.into()))?;
+    Ok((Arc::new(structs), bad))
 }
 
-/// In FAILFAST the error for the first bad record, with its row.
-fn fail_fast(mode: ParseMode, texts: &StringArray, bad: &[bool]) -> Result<()> {
+/// What the mode makes of bad records: in FAILFAST an error for the first, else they are counted.
+fn by_mode(mode: ParseMode, texts: &StringArray, bad: &[bool]) -> Result<()> {
     match bad.iter().position(|b| *b) {
         Some(i) if mode == ParseMode::FailFast => {
-            let record: String = texts.value(i).chars().take(SHOWN).collect();
             let message = format!(
-                "from_json: row {i} of the batch (from 0): malformed record '{record}' in parse mode FAILFAST"
+                "from_json: row {i} of the batch (from 0): malformed record '{}' in parse mode FAILFAST",
+                beginning(texts.value(i))
             );
             Err(SparkError::external(
                 "MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION",
                 message,
             ))
         }
-        _ => Ok(()),
+        Some(_) => {
+            report_malformed(bad.iter().filter(|bad| **bad).count());
+            Ok(())
+        }
+        None => Ok(()),
     }
+}
+
+/// As much of a malformed record as is shown.
+fn beginning(record: &str) -> String {
+    record.chars().take(SHOWN).collect()
 }
 
 /// How much of a malformed record an error shows, in letters.
@@ -229,9 +241,9 @@ struct FromJson {
     options: ReadOptions,
 }
 
-impl Codec for FromJson {
-    fn run(&self, input: &ArrayRef) -> Result<ArrayRef> {
-        let texts = input.as_string::<i32>();
+impl FromJson {
+    /// The values, and which of the texts are bad.
+    fn read(&self, texts: &StringArray) -> Result<(ArrayRef, Vec<bool>)> {
         if let DataType::Struct(fields) = &self.returns {
             return structs(texts, fields, &self.options);
         }
@@ -241,8 +253,30 @@ impl Codec for FromJson {
             .map(|v| v.map(str::trim).filter(|v| !v.is_empty()));
         let column = Column::of_rows(rows.collect(), &self.options.formats);
         let out = column.decode(&self.returns, &mut bad)?;
-        fail_fast(self.options.mode, texts, &bad)?;
-        Ok(out)
+        Ok((out, bad))
+    }
+}
+
+impl Codec for FromJson {
+    fn run(&self, input: &ArrayRef) -> Result<ArrayRef> {
+        let texts = input.as_string::<i32>();
+        let (values, bad) = self.read(texts)?;
+        by_mode(self.options.mode, texts, &bad)?;
+        Ok(values)
+    }
+
+    fn reads_payloads(&self) -> bool {
+        true
+    }
+
+    fn malformed(&self, input: &ArrayRef) -> Result<Vec<Option<String>>> {
+        let texts = input.as_string::<i32>();
+        let (_, bad) = self.read(texts)?;
+        let rows = bad.into_iter().enumerate();
+        let reasons = rows.map(|(i, bad)| {
+            bad.then(|| format!("malformed record '{}'", beginning(texts.value(i))))
+        });
+        Ok(reasons.collect())
     }
 }
 

@@ -75,6 +75,16 @@ pub(crate) type KernelFn = fn(&Call<'_>) -> Result<ColumnarValue>;
 pub(crate) trait Codec: fmt::Debug + Send + Sync {
     /// Runs over a whole column.
     fn run(&self, input: &ArrayRef) -> Result<ArrayRef>;
+
+    /// Whether it reads payloads, some of which may be bad.
+    fn reads_payloads(&self) -> bool {
+        false
+    }
+
+    /// Why each payload of a column cannot be read; `None` for those that can be, and for NULL. The mode makes no difference.
+    fn malformed(&self, input: &ArrayRef) -> Result<Vec<Option<String>>> {
+        Ok(vec![None; input.len()])
+    }
 }
 
 #[derive(Clone)]
@@ -183,9 +193,26 @@ impl Kernel {
         ))
     }
 
+    /// Name and settings, which tell the call from others.
+    pub(crate) fn words(&self) -> String {
+        format!("{} {} {}", self.name, self.params, self.returns)
+    }
+
     /// Constant settings given at planning.
     pub(crate) fn params(&self) -> &str {
         &self.params
+    }
+
+    /// The codec that carries the call out, if one does.
+    pub(crate) fn codec(expr: &Expr) -> Option<(&Kernel, &Arc<dyn Codec>, &[Expr])> {
+        let Expr::ScalarFunction(call) = expr else {
+            return None;
+        };
+        let kernel = call.func.inner().downcast_ref::<Kernel>()?;
+        match &kernel.code {
+            Code::Codec(codec) => Some((kernel, codec, call.args.as_slice())),
+            Code::Plain(_) => None,
+        }
     }
 
     /// The kernel behind `expr`, if it is a call of the kernel `name`.

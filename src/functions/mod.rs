@@ -39,12 +39,22 @@
 //! | `to_avro(value, subject, options)` | such payloads | `schema.registry.url`, …, `avroSchema`, `auto.register.schemas` (true) |
 //! | `from_protobuf(BINARY, message, descriptor[, options])` | a struct | `mode`, `recursive.fields.max.depth`, `emit.default.values`, `enums.as.ints`, `upcast.unsigned.ints`, `unwrap.primitive.wrapper.types`, `convert.any.fields.to.json`, `schema.registry.wire.format` |
 //! | `to_protobuf(STRUCT, message, descriptor)` | BINARY | |
+//! | `payload_error(from_…(…))` | STRING: why the payload is bad, whatever the mode; NULL if it is not | |
 //!
 //! **Bad payloads.** `mode` is `FAILFAST` for Avro and Protobuf, `PERMISSIVE` for JSON. FAILFAST ends the query with the row of the
-//! batch (from 0) and the reason. PERMISSIVE makes NULL of a Protobuf message and of Avro scalars, a struct of NULLs of an Avro
+//! batch (from 0) and the reason; a stream tells the place in the source where it can (topic-partition-offset). PERMISSIVE makes NULL of a Protobuf message and of Avro scalars, a struct of NULLs of an Avro
 //! record, NULL of each JSON field that does not fit, with the text in the corrupt-record column if the schema has one; rows beside it are
 //! never touched. Bytes left over behind an Avro value are bad, where Spark drops them: they mean that the schema is not the one of
-//! the data, most often that a registry's header was not taken off. A key twice in one Avro map is bad too.
+//! the data, most often that a registry's header was not taken off. A key twice in one Avro map is bad too. Bad payloads that become
+//! NULL are counted in the progress of a stream, as `badRecords` of the source their rows come from, each as often as it is read.
+//!
+//! **Dead letters.** `payload_error` says which payloads are bad, so a query can send them elsewhere with all that came with them: the
+//! column `topic` of a Kafka sink names the topic of each row, and good and bad rows of an epoch are then written in one transaction.
+//!
+//! ```sql
+//! SELECT if(why IS NULL, 'orders', 'orders-dead') AS topic, key, value FROM
+//!   (SELECT key, value, payload_error(from_avro(value, '{"type":"record",…}')) AS why FROM records)
+//! ```
 //!
 //! **Types.** As in Spark, except: `time-micros` and `timestamp-nanos` are BIGINT; a timestamp whose unit differs between writer's and
 //! reader's schema keeps its instant; entries of Protobuf maps stand in order of their keys; recursive Avro schemas are refused.
@@ -273,6 +283,7 @@ static TABLE: LazyLock<HashMap<&'static str, Resolver>> = LazyLock::new(|| {
         structs::FUNCTIONS,
         json::FUNCTIONS,
         avro::FUNCTIONS,
+        payload::FUNCTIONS,
         protobuf::FUNCTIONS,
         hash::FUNCTIONS,
         number_format::FUNCTIONS,

@@ -7,17 +7,20 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, StructArray, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, StringArray, StructArray, new_null_array,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::Expr;
 use datafusion::scalar::ScalarValue;
+use weir_runtime::report_malformed;
 
-use super::Args;
 use super::error::{SparkError, mismatch};
-use super::kernel::Kernel;
+use super::kernel::{Codec, Kernel};
+use super::{Args, Resolver};
 
 /// What happens to a payload that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +33,9 @@ pub(super) enum Mode {
 
 /// Why one payload cannot be read.
 pub(super) type Bad = String;
+
+/// Why those of a column cannot be read that cannot.
+pub(super) type Reasons = Vec<Option<Bad>>;
 
 /// Options of one call: a constant `map()`, keys in lower case.
 #[derive(Default)]
@@ -164,13 +170,56 @@ pub(super) fn binary(input: &ArrayRef) -> Result<BinaryArray> {
     }
 }
 
-/// The error for the first bad row of a batch in FAILFAST mode.
-pub(super) fn malformed(
+/// What the mode makes of payloads that are bad for these reasons: in FAILFAST an error for the first, else they are counted.
+pub(super) fn by_mode(
+    mode: Mode,
     condition: &'static str,
     function: &str,
-    row: usize,
-    why: &str,
-) -> DataFusionError {
+    reasons: &[Option<Bad>],
+) -> Result<()> {
+    let mut bad = reasons
+        .iter()
+        .enumerate()
+        .filter_map(|(row, why)| Some((row, why.as_ref()?)));
+    match (mode, bad.next()) {
+        (_, None) => {}
+        (Mode::FailFast, Some((row, why))) => return Err(malformed(condition, function, row, why)),
+        (Mode::Permissive, Some(_)) => report_malformed(1 + bad.count()),
+    }
+    Ok(())
+}
+
+/// The functions that look at payloads without reading them.
+pub(super) const FUNCTIONS: &[(&str, Resolver)] = &[("payload_error", payload_error)];
+
+/// `payload_error(from_avro(…))`: why the payload cannot be read, as STRING; NULL if it can be, or is NULL.
+fn payload_error(args: Args<'_>) -> Result<Expr> {
+    args.expect(1, 1)?;
+    match Kernel::codec(&args.exprs[0]) {
+        Some((kernel, codec, input)) if codec.reads_payloads() => Ok(Kernel::with_codec(
+            "payload_error",
+            DataType::Utf8,
+            kernel.words(),
+            Arc::new(PayloadError(Arc::clone(codec))),
+            input[0].clone(),
+        )),
+        _ => Err(mismatch(
+            "payload_error takes a call of from_json, from_avro or from_protobuf, and nothing around it",
+        )),
+    }
+}
+
+#[derive(Debug)]
+struct PayloadError(Arc<dyn Codec>);
+
+impl Codec for PayloadError {
+    fn run(&self, input: &ArrayRef) -> Result<ArrayRef> {
+        Ok(Arc::new(StringArray::from(self.0.malformed(input)?)))
+    }
+}
+
+/// The error for the first bad row of a batch in FAILFAST mode.
+fn malformed(condition: &'static str, function: &str, row: usize, why: &str) -> DataFusionError {
     SparkError::external(
         condition,
         format!(
@@ -181,13 +230,18 @@ pub(super) fn malformed(
 }
 
 /// The result for rows that are NULL in (`null`) or bad: NULL for both, except that bad rows of a struct are structs of NULLs.
-pub(super) fn bad_struct(out: ArrayRef, null: &BinaryArray, bad: &[bool]) -> Result<ArrayRef> {
-    let (DataType::Struct(fields), true) = (out.data_type(), bad.contains(&true)) else {
+pub(super) fn bad_struct(
+    out: ArrayRef,
+    null: &BinaryArray,
+    bad: &[Option<Bad>],
+) -> Result<ArrayRef> {
+    let (DataType::Struct(fields), true) = (out.data_type(), bad.iter().any(Option::is_some))
+    else {
         return Ok(out);
     };
     let columns = out.as_struct().columns().to_vec();
     let alive: Vec<bool> = (0..out.len())
-        .map(|i| null.is_valid(i) && (bad[i] || out.is_valid(i)))
+        .map(|i| null.is_valid(i) && (bad[i].is_some() || out.is_valid(i)))
         .collect();
     if fields.is_empty() {
         return Ok(new_null_array(out.data_type(), out.len()));
@@ -219,5 +273,41 @@ pub(super) fn nullable(t: &DataType) -> DataType {
             DataType::Map(Arc::new(entries), *ordered)
         }
         _ => t.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{as_json, error};
+
+    #[tokio::test]
+    async fn payload_errors_say_why_whatever_the_mode() {
+        let payloads = [Some(b"\x06".to_vec()), None, Some(b"\x06\x06".to_vec())];
+        for mode in ["FAILFAST", "PERMISSIVE"] {
+            let call = format!("payload_error(from_avro(b, '\"long\"', map('mode', '{mode}')))");
+            let (data_type, reasons) = as_json(&payloads, &call).await.expect("reasons");
+            assert_eq!(data_type, "STRING");
+            assert_eq!(&reasons[..2], [None, None], "{mode}");
+            let reason = reasons[2].as_deref().expect("bytes are left over");
+            assert!(reason.contains("left"), "{reason}");
+        }
+        let payloads = [Some(b"{\"a\":1}".to_vec()), Some(b"{\"a\":".to_vec())];
+        let call = "payload_error(from_json(CAST(b AS STRING), 'a INT'))";
+        let (_, reasons) = as_json(&payloads, call).await.expect("reasons");
+        let told = "malformed record '{\\\"a\\\":'";
+        assert!(reasons[0].is_none(), "{reasons:?}");
+        assert!(
+            reasons[1].as_deref().is_some_and(|why| why.contains(told)),
+            "{reasons:?}"
+        );
+    }
+
+    #[tokio::test]
+    async fn payload_error_takes_calls_that_read_payloads_and_nothing_else() {
+        for argument in ["b", "from_json(CAST(b AS STRING), 'a INT').a", "to_avro(b)"] {
+            let (condition, message) = error(&[], &format!("payload_error({argument})")).await;
+            assert_eq!(condition, "DATATYPE_MISMATCH", "{argument}: {message}");
+            assert!(message.contains("from_avro"), "{message}");
+        }
     }
 }

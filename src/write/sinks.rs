@@ -10,7 +10,7 @@ use weir_connectors::noop::NoopSink;
 use weir_runtime::{OutputMode, Result, Sink, WeirError};
 
 use super::memory::MemoryTableProvider;
-use crate::read::OptionTexts;
+use crate::read::{OptionTexts, check_kafka_options};
 use crate::session::{Session, TIME_ZONE};
 
 /// Formats a stream can be written to.
@@ -60,6 +60,7 @@ impl Wanted<'_> {
                 Ok(Made::from(Arc::new(sink) as Arc<dyn Sink>))
             }
             "kafka" => {
+                check_kafka_options(self.session, &options)?;
                 let config = KafkaSinkConfig::from_options(options.texts())?;
                 Ok(Made::from(Arc::new(KafkaSink::new(config)?) as Arc<dyn Sink>))
             }

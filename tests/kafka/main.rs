@@ -8,6 +8,7 @@ mod limits;
 mod loss;
 mod outage;
 mod partitions;
+mod payloads;
 mod progress;
 mod refusals;
 mod restart;

@@ -16,9 +16,26 @@ const SERVERS: (&str, &str) = ("kafka.bootstrap.servers", "127.0.0.1:1");
 
 #[test]
 fn options_are_checked_when_the_stream_is_described() {
-    let cases: [(&[(&str, &str)], &str); 8] = [
+    let deserializers = ["kafka.key.deserializer", "kafka.value.deserializer"];
+    for name in deserializers
+        .into_iter()
+        .chain(["kafka.interceptor.classes"])
+    {
+        let error = refusal(&[SERVERS, ("subscribe", "t"), (name, "x")]);
+        assert!(error.message().contains(name), "{error}");
+    }
+    let cases: [(&[(&str, &str)], &str); 9] = [
         (&[("subscribe", "t")], "'kafka.bootstrap.servers'"),
         (&[SERVERS], "exactly one of the options"),
+        (
+            &[
+                SERVERS,
+                ("subscribe", "t"),
+                ("minOffsetsPerTrigger", "3"),
+                ("maxOffsetsPerTrigger", "2"),
+            ],
+            "'minOffsetsPerTrigger'",
+        ),
         (
             &[SERVERS, ("subscribe", "t"), ("subscribePattern", "t")],
             "2 are",

@@ -119,9 +119,9 @@ async fn p100_a_slow_sink_does_not_lose_the_client_its_partitions() {
     let warnings = crate::support::warnings();
     let reading = Reading::of(&kafka, &topic)
         .option("maxOffsetsPerTrigger", 10)
-        .option("kafka.max.poll.interval.ms", 2000)
-        .option("kafka.session.timeout.ms", 2000)
-        .slow_sink(Duration::from_secs(4));
+        .option("kafka.max.poll.interval.ms", 1000)
+        .option("kafka.session.timeout.ms", 1000)
+        .slow_sink(Duration::from_secs(2));
     reading.run().await.unwrap();
     let sizes: Vec<usize> = reading.epochs().values().map(Vec::len).collect();
     assert_eq!(sizes, [10; 5]);

@@ -5,12 +5,13 @@ mod reading;
 mod stranger;
 mod warnings;
 
-pub(crate) use reading::{Reading, last_with_rows, seen, session};
+pub(crate) use reading::{Home, Reading, last_with_rows, seen, session};
 pub(crate) use stranger::Stranger;
 pub(crate) use warnings::warnings;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rdkafka::ClientConfig;
@@ -18,6 +19,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewPartitions, NewTopic, TopicRe
 use rdkafka::client::DefaultClientContext;
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::metadata::MetadataTopic;
 use rdkafka::producer::{BaseProducer, FutureProducer, FutureRecord, Producer};
 use rdkafka::topic_partition_list::TopicPartitionList;
 use weir::prelude::*;
@@ -26,6 +28,9 @@ use crate::kafka_broker::Broker;
 
 /// Longest wait for anything a broker does.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// Time between two looks at what a broker does.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A record to send.
 #[derive(Debug, Clone, Default)]
@@ -68,11 +73,12 @@ pub(crate) fn numbers(from: i64, to: i64) -> Vec<Record> {
     (from..to).map(|number| value(number.to_string())).collect()
 }
 
-/// A cluster as administrators and producers see it.
+/// A cluster as administrators and producers see it. Its futures need no runtime.
 pub(crate) struct Kafka {
     pub(crate) bootstrap: String,
     admin: AdminClient<DefaultClientContext>,
-    producer: FutureProducer,
+    /// Made when something is sent.
+    producer: OnceLock<FutureProducer>,
 }
 
 impl Kafka {
@@ -82,16 +88,32 @@ impl Kafka {
     }
 
     pub(crate) fn at(bootstrap: &str) -> Self {
-        let mut config = config(bootstrap);
-        config
-            .set("message.max.bytes", "20000000")
-            .set("linger.ms", "0");
         Self {
             bootstrap: bootstrap.to_owned(),
-            admin: config.create().unwrap(),
-            // What is sent again stays in order.
-            producer: config.set("enable.idempotence", "true").create().unwrap(),
+            admin: config(bootstrap).create().unwrap(),
+            producer: OnceLock::new(),
         }
+    }
+
+    /// Clients that all tests share which speak to these brokers; making new ones takes longer than most of what they do.
+    pub(crate) fn known(bootstrap: &str) -> Arc<Self> {
+        static KNOWN: Mutex<BTreeMap<String, Arc<Kafka>>> = Mutex::new(BTreeMap::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = || Arc::new(Self::at(bootstrap));
+        Arc::clone(known.entry(bootstrap.to_owned()).or_insert_with(made))
+    }
+
+    fn producer(&self) -> &FutureProducer {
+        self.producer.get_or_init(|| {
+            let mut config = config(&self.bootstrap);
+            config
+                .set("message.max.bytes", "20000000")
+                .set("linger.ms", "0")
+                .set("enable.idempotence", "true")
+                // A leader that does not know it yet refuses the first request and takes the second, which would vouch for both.
+                .set("max.in.flight.requests.per.connection", "1");
+            config.create().unwrap()
+        })
     }
 
     /// A name nobody else uses.
@@ -119,6 +141,20 @@ impl Kafka {
         replicas: i32,
         settings: &[(&str, &str)],
     ) {
+        self.order(name, partitions, replicas, settings).await;
+        self.wait_for(name, |partitions_now| {
+            partitions_now == Some(partitions as usize)
+        });
+    }
+
+    /// Has a topic made, and does not wait until it is there.
+    pub(crate) async fn order(
+        &self,
+        name: &str,
+        partitions: i32,
+        replicas: i32,
+        settings: &[(&str, &str)],
+    ) {
         let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(replicas));
         for (key, value) in settings {
             topic = topic.set(key, value);
@@ -129,10 +165,6 @@ impl Kafka {
                 Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => Ok(()),
                 Err((_, code)) => Err(KafkaError::AdminOp(code)),
             }
-        })
-        .await;
-        self.wait_for(name, |partitions_now| {
-            partitions_now == Some(partitions as usize)
         })
         .await;
     }
@@ -146,7 +178,7 @@ impl Kafka {
             }
         })
         .await;
-        self.wait_for(name, |partitions| partitions.is_none()).await;
+        self.wait_for(name, |partitions| partitions.is_none());
     }
 
     pub(crate) async fn grow(&self, name: &str, partitions: usize) {
@@ -157,24 +189,43 @@ impl Kafka {
             .await
             .unwrap();
         made[0].as_ref().unwrap();
-        self.wait_for(name, |now| now == Some(partitions)).await;
+        self.wait_for(name, |now| now == Some(partitions));
     }
 
-    /// Waits until the brokers say what they were told.
-    async fn wait_for(&self, name: &str, is_so: impl Fn(Option<usize>) -> bool) {
+    /// Waits until the brokers say what they were told: of a topic, how many of its partitions have a leader.
+    fn wait_for(&self, name: &str, is_so: impl Fn(Option<usize>) -> bool) {
+        let led = |topic: &MetadataTopic| {
+            let partitions = topic.partitions().iter();
+            partitions
+                .filter(|partition| partition.leader() >= 0)
+                .count()
+        };
         for _ in 0..200 {
             // All topics are asked for: asking for one by its name may create it.
             let all = self.admin.inner().fetch_metadata(None, LONG).unwrap();
             let topic = all.topics().iter().find(|topic| topic.name() == name);
-            if is_so(topic.map(|topic| topic.partitions().len())) {
+            if is_so(topic.map(led)) {
                 // The producer is to know as well.
-                let client = self.producer.client();
-                let _known = client.fetch_metadata(Some(name), LONG).is_ok();
+                if let Some(producer) = self.producer.get() {
+                    let _known = producer.client().fetch_metadata(Some(name), LONG).is_ok();
+                }
                 return;
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            std::thread::sleep(PAUSE);
         }
         panic!("the brokers did not learn about topic {name}");
+    }
+
+    /// Deletes a consumer group.
+    pub(crate) async fn delete_group(&self, group: &str) {
+        self.administer(async || {
+            let gone = self.admin.delete_groups(&[group], &options()).await?;
+            match gone[0] {
+                Ok(_) | Err((_, RDKafkaErrorCode::GroupIdNotFound)) => Ok(()),
+                Err((_, code)) => Err(KafkaError::AdminOp(code)),
+            }
+        })
+        .await;
     }
 
     /// Deletes the records of a partition before an offset.
@@ -194,20 +245,20 @@ impl Kafka {
     /// now.
     async fn administer(&self, act: impl AsyncFn() -> KafkaResult<()>) {
         let mut last = None;
-        for _ in 0..6 {
+        for _ in 0..20 {
             let _known = self.admin.inner().fetch_metadata(None, LONG).is_ok();
             match act().await {
                 Ok(()) => return,
                 Err(error) => last = Some(error),
             }
-            tokio::time::sleep(Duration::from_millis(200)).await;
+            std::thread::sleep(4 * PAUSE);
         }
         panic!("the brokers do not do it: {last:?}");
     }
 
     /// Where a partition begins and ends.
     pub(crate) fn watermarks(&self, name: &str, partition: i32) -> (i64, i64) {
-        let client = self.producer.client();
+        let client = self.admin.inner();
         client.fetch_watermarks(name, partition, LONG).unwrap()
     }
 
@@ -233,21 +284,25 @@ impl Kafka {
             message.timestamp = record.timestamp;
             message.headers = headers(record);
             sent.push(
-                self.producer
+                self.producer()
                     .send_result(message)
                     .map_err(|(error, _)| error)
                     .unwrap(),
             );
         }
         for sent in sent {
-            sent.await.unwrap().map_err(|(error, _)| error).unwrap();
+            let delivery = sent.await.unwrap().map_err(|(error, _)| error).unwrap();
+            assert!(delivery.offset >= 0, "nobody knows where it is");
         }
     }
 
     /// A producer of transactions.
     pub(crate) fn transactional(&self, id: &str) -> BaseProducer {
         let mut config = config(&self.bootstrap);
-        config.set("transactional.id", id).set("linger.ms", "0");
+        config
+            .set("transactional.id", id)
+            .set("linger.ms", "0")
+            .set("max.in.flight.requests.per.connection", "1");
         let producer: BaseProducer = config.create().unwrap();
         producer.init_transactions(LONG).unwrap();
         producer

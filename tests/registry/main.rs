@@ -159,6 +159,25 @@ async fn payloads_that_no_schema_describes_follow_the_mode() {
         failed.contains("row 1 of the batch") && failed.contains("schema 987654"),
         "{failed}"
     );
+    let reasons = texts(&frame, &format!("payload_error({})", read("FAILFAST"))).await;
+    let said = [
+        None,
+        Some("schema 987654"),
+        Some("byte 0"),
+        Some("schema"),
+        Some("no bytes"),
+        None,
+    ];
+    for (reason, said) in reasons.iter().zip(said) {
+        let reason = reason.as_deref();
+        assert!(
+            reason.is_some() == said.is_some()
+                && reason
+                    .unwrap_or_default()
+                    .contains(said.unwrap_or_default()),
+            "{reason:?} instead of {said:?}"
+        );
+    }
     let missing = read("FAILFAST', 'basic.auth.user.info', 'me:s3cret");
     let missing = missing.replace("bad-value", "nowhere-value");
     let failed = frame.select([expr(&missing)]).unwrap_err().to_string();
@@ -320,7 +339,7 @@ async fn writers_move_on_while_a_query_runs_and_its_columns_stay() {
         .source_fn(move || Ok(reading.source()))
         .unwrap();
     let read = format!(
-        "to_json(from_avro(value, 'moving-value', map('schema.registry.url', '{}')))",
+        "to_json(from_avro(value, 'moving-value', map('schema.registry.url', '{}', 'mode', 'PERMISSIVE')))",
         server.url
     );
     let query = frame
@@ -343,15 +362,28 @@ async fn writers_move_on_while_a_query_runs_and_its_columns_stay() {
     let three = server.register("moving-value", V3);
     assert!(three != one && three != two);
     add(framed(three, THIRD));
+    // An id of nobody, and half a payload.
+    add(framed(987_654, FIRST));
+    add(framed(three, &THIRD[..3]));
+    add(None);
     query.process_all_available().await.unwrap();
     query.stop().await;
+    let bad = |progress: &QueryProgress| -> u64 {
+        progress.sources[0].metrics["badRecords"].parse().unwrap()
+    };
+    let bad: u64 = query.recent_progress().iter().map(bad).sum();
+    assert_eq!(bad, 2, "the two that became NULL, not the one that was");
     let rows = session.table("moving").await.unwrap();
     let mut found = texts(&rows, "order").await;
     found.sort();
-    let expected = [
+    let read = [
         r#"{"id":7,"customer":"Anna"}"#,
         r#"{"id":8,"customer":"Bo","amount":1.5}"#,
         r#"{"id":9,"customer":"Cy"}"#,
     ];
-    assert_eq!(found, expected.map(some));
+    let expected = [None]
+        .into_iter()
+        .chain(read.map(some))
+        .chain(["{}"; 2].map(some));
+    assert_eq!(found, expected.collect::<Vec<_>>());
 }

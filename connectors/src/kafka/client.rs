@@ -4,6 +4,7 @@
 mod context;
 mod error;
 mod jaas;
+mod patience;
 #[cfg(test)]
 mod tests;
 mod translate;
@@ -18,6 +19,7 @@ use weir_runtime::{Result, WeirError};
 
 pub use context::Context;
 pub use error::{client_error, fault_of};
+pub use patience::{patiently, reach, was_silent};
 
 /// What options of a client begin with, in any letter case.
 const PREFIX: &str = "kafka.";

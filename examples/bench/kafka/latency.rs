@@ -12,7 +12,8 @@ use rdkafka::producer::Producer;
 use serde_json::{Value, json};
 use weir::prelude::*;
 
-use super::topic::{PARTITIONS, PATIENCE, Topic, is_passing, kafka};
+use super::cluster::{self, PATIENCE, is_passing, kafka};
+use super::topic::{PARTITIONS, Topic};
 use super::{Measure, Usage, line};
 use crate::usage::now;
 use crate::{Arguments, add, fresh, report, session};
@@ -95,7 +96,9 @@ fn send(
     let (servers, name) = (servers.to_owned(), topic.name().to_owned());
     std::thread::spawn(move || {
         let topic = Topic::new(&servers, name);
-        let producer = topic.producer(&[("linger.ms", "0")])?;
+        // The topic is there for long, so that requests may overlap as they do elsewhere.
+        let overlapping = ("max.in.flight.requests.per.connection", "5");
+        let producer = cluster::producer(topic.servers(), &[("linger.ms", "0"), overlapping])?;
         let start = clock.elapsed();
         let mut behind = Duration::ZERO;
         for row in 0..rows {
@@ -124,7 +127,7 @@ fn read(
     let (servers, name) = (servers.to_owned(), topic.name().to_owned());
     let stop = Arc::clone(stop);
     std::thread::spawn(move || {
-        let consumer = Topic::new(&servers, name).consumer(&[])?;
+        let consumer = cluster::reader(&servers, &name, PARTITIONS, &[])?;
         let mut took = Vec::new();
         let (mut records, mut first, mut last) = (0, None, clock.elapsed());
         while records < rows {

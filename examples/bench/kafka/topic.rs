@@ -5,22 +5,17 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
-use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::Message;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
-use rdkafka::{Offset, TopicPartitionList};
 use weir::prelude::*;
 
+use super::cluster::{self, PATIENCE, is_passing, kafka};
 use super::io;
 
 /// Of every topic of the bench.
 pub(super) const PARTITIONS: i32 = 4;
-/// Longest wait for anything the broker does.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A topic of a cluster.
 pub(super) struct Topic<'a> {
@@ -46,34 +41,16 @@ impl<'a> Topic<'a> {
         &self.name
     }
 
-    fn config(&self) -> ClientConfig {
-        let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", self.servers);
-        config
-    }
-
-    fn admin(&self) -> Result<(AdminClient<DefaultClientContext>, AdminOptions)> {
-        let options = AdminOptions::new()
-            .operation_timeout(Some(PATIENCE))
-            .request_timeout(Some(PATIENCE));
-        Ok((self.config().create().map_err(kafka)?, options))
-    }
-
     /// Makes the topic if it is not there. Returns how many records it holds.
     pub(super) async fn create(&self) -> Result<u64> {
-        let topic = NewTopic::new(&self.name, PARTITIONS, TopicReplication::Fixed(1));
-        let topic = topic.set("retention.ms", "-1");
-        let (admin, options) = self.admin()?;
-        let made = admin.create_topics([&topic], &options).await;
-        match made.map_err(kafka)?.pop() {
-            Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => self.records(),
-            Some(Err((_, code))) => Err(kafka(KafkaError::AdminOp(code))),
-            _ => Ok(0),
+        match cluster::create(self.servers, &self.name, PARTITIONS).await? {
+            true => Ok(0),
+            false => self.records(),
         }
     }
 
     pub(super) async fn delete(&self) -> Result<()> {
-        let (admin, options) = self.admin()?;
+        let (admin, options) = cluster::admin(self.servers)?;
         let gone = admin.delete_topics(&[&self.name], &options).await;
         match gone.map_err(kafka)?.pop() {
             Some(Err((_, code))) => Err(kafka(KafkaError::AdminOp(code))),
@@ -82,7 +59,7 @@ impl<'a> Topic<'a> {
     }
 
     fn records(&self) -> Result<u64> {
-        let consumer: BaseConsumer = self.config().create().map_err(kafka)?;
+        let consumer = cluster::reader(self.servers, &self.name, 0, &[])?;
         let mut records = 0;
         for partition in 0..PARTITIONS {
             let ends = consumer.fetch_watermarks(&self.name, partition, PATIENCE);
@@ -94,7 +71,10 @@ impl<'a> Topic<'a> {
 
     /// Sends so many lines of the files of a directory, to the partitions in turn. Returns their bytes.
     pub(super) fn fill(&self, directory: &Path, rows: u64) -> Result<u64> {
-        let producer = self.producer(&[("linger.ms", "50"), ("batch.size", "1000000")])?;
+        let producer = cluster::producer(
+            self.servers,
+            &[("linger.ms", "50"), ("batch.size", "1000000")],
+        )?;
         let (mut sent, mut bytes) = (0, 0);
         for file in files(directory)? {
             for line in BufReader::new(File::open(file).map_err(io)?).lines() {
@@ -117,16 +97,6 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// A producer that writes each record once.
-    pub(super) fn producer(&self, settings: &[(&str, &str)]) -> Result<BaseProducer> {
-        let mut config = self.config();
-        config.set("enable.idempotence", "true");
-        for (name, value) in settings {
-            config.set(*name, *value);
-        }
-        config.create().map_err(kafka)
-    }
-
     /// Sends a record, waiting while the producer is full.
     pub(super) fn send(&self, producer: &BaseProducer, partition: i32, value: &str) -> Result<()> {
         let mut record = BaseRecord::<(), str>::to(&self.name)
@@ -146,32 +116,12 @@ impl<'a> Topic<'a> {
         Ok(())
     }
 
-    /// A consumer of committed records that stands at the beginning of all partitions.
-    pub(super) fn consumer(&self, settings: &[(&str, &str)]) -> Result<BaseConsumer> {
-        let mut config = self.config();
-        for (name, value) in settings {
-            config.set(*name, *value);
-        }
-        let consumer: BaseConsumer = config
-            .set("group.id", "weir-bench")
-            .set("isolation.level", "read_committed")
-            .set("enable.auto.commit", "false")
-            .set("enable.partition.eof", "true")
-            .create()
-            .map_err(kafka)?;
-        let mut from = TopicPartitionList::new();
-        for partition in 0..PARTITIONS {
-            let added = from.add_partition_offset(&self.name, partition, Offset::Beginning);
-            added.map_err(kafka)?;
-        }
-        consumer.assign(&from).map_err(kafka)?;
-        Ok(consumer)
-    }
-
     /// Records and bytes of values, read to the end by one loop.
     pub(super) fn read(&self) -> Result<(u64, u64)> {
         // That a partition has ended is known when a fetch brings nothing, which otherwise takes half a second.
-        let consumer = self.consumer(&[("fetch.wait.max.ms", "10")])?;
+        cluster::wait_until_committed(self.servers, &self.name, PARTITIONS)?;
+        let settings = [("fetch.wait.max.ms", "10")];
+        let consumer = cluster::reader(self.servers, &self.name, PARTITIONS, &settings)?;
         let (mut records, mut bytes, mut ended) = (0, 0, 0);
         while ended < PARTITIONS {
             match consumer.poll(PATIENCE) {
@@ -206,18 +156,4 @@ fn files(directory: &Path) -> Result<Vec<PathBuf>> {
     files.retain(|path| path.extension().is_some_and(|name| name == "json"));
     files.sort();
     Ok(files)
-}
-
-/// The client connects again by itself; what it was asked for comes then.
-pub(super) fn is_passing(error: &KafkaError) -> bool {
-    let passing = [
-        RDKafkaErrorCode::AllBrokersDown,
-        RDKafkaErrorCode::BrokerTransportFailure,
-    ];
-    let code = error.rdkafka_error_code();
-    code.is_some_and(|code| passing.contains(&code))
-}
-
-pub(super) fn kafka(error: KafkaError) -> WeirError {
-    WeirError::external(error.to_string()).with_source(error)
 }

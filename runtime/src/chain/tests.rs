@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use arrow::array::{Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::array::{AsArray, BooleanArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use weir_state::ManualClock;
 
 use super::*;
@@ -178,4 +178,114 @@ fn rows_of_an_epoch_that_is_not_open_are_refused() {
     open(&facts, 1);
     let error = chain.process(0, batch(0, 0), &mut Emitted::new());
     assert!(error.is_err());
+}
+
+/// Fails on a 13, also in a batch with other numbers; reports every 4 as malformed.
+struct Picky;
+
+impl Operator for Picky {
+    fn process(
+        &mut self,
+        _: usize,
+        rows: Rows,
+        _: &OperatorContext,
+        out: &mut Outbox,
+    ) -> Result<()> {
+        let numbers = rows.batch().column(0).as_primitive::<Int64Type>().values();
+        if numbers.contains(&13) {
+            return Err(WeirError::data("thirteen"));
+        }
+        crate::report_malformed(numbers.iter().filter(|number| **number == 4).count());
+        out.emit(rows);
+        Ok(())
+    }
+}
+
+/// Leaves the odd rows out, counted from 0.
+struct EvenRows;
+
+impl Operator for EvenRows {
+    fn process(
+        &mut self,
+        _: usize,
+        rows: Rows,
+        _: &OperatorContext,
+        out: &mut Outbox,
+    ) -> Result<()> {
+        let even: BooleanArray = (0..rows.num_rows()).map(|row| Some(row % 2 == 0)).collect();
+        out.emit(rows.filter(&even)?);
+        Ok(())
+    }
+}
+
+fn picky(before: Vec<OperatorSpec>) -> Chain {
+    let facts = Arc::new(OpenFacts::default());
+    open(&facts, 0);
+    let env = ChainEnv {
+        facts,
+        clock: Arc::new(ManualClock::new(0)),
+        late_watermark_ms: 0,
+        times_by_split: false,
+    };
+    let picky = OperatorSpec::new("picky", |_| Ok(Picky));
+    let specs: Vec<_> = (0..)
+        .zip(before.into_iter().chain([picky]))
+        .map(|(at, spec)| (format!("{}-{at}", spec.kind), spec))
+        .collect();
+    Chain::create(&specs, 0, 1, env).expect("chain")
+}
+
+fn of(numbers: &[i64], source: u32) -> EpochBatch {
+    EpochBatch {
+        epoch: Epoch(0),
+        origin: Origin {
+            source,
+            ..Origin::default()
+        },
+        rows: rows(numbers),
+    }
+}
+
+fn culprit(chain: &mut Chain, numbers: &[i64]) -> Option<usize> {
+    let batch = of(numbers, 0);
+    let error = chain.process(0, batch.clone(), &mut Emitted::new());
+    chain.culprit(&batch, &error.expect_err("a thirteen"))
+}
+
+#[test]
+fn the_row_an_error_is_about_is_found_wherever_it_stands() {
+    let mut chain = picky(vec![]);
+    for length in 1..20_usize {
+        for at in 0..length {
+            let mut numbers = vec![1; length];
+            numbers[at] = 13;
+            assert_eq!(culprit(&mut chain, &numbers), Some(at));
+            numbers[length - 1] = 13;
+            assert_eq!(culprit(&mut chain, &numbers), Some(at), "the first of two");
+        }
+    }
+}
+
+#[test]
+fn the_row_an_error_is_about_is_not_guessed_where_others_decide_what_is_read() {
+    // Which rows are left out depends on the rows before: no single row fails as the batch did.
+    let even = OperatorSpec::new("even", |_| Ok(EvenRows));
+    let mut chain = picky(vec![even]);
+    assert_eq!(culprit(&mut chain, &[1, 1, 13, 1]), Some(2));
+    let stateful = OperatorSpec::new("even", |_| Ok(EvenRows)).stateful();
+    let mut chain = picky(vec![stateful]);
+    assert_eq!(culprit(&mut chain, &[13]), None, "it has state");
+}
+
+#[test]
+fn values_that_cannot_be_read_are_counted_by_the_source_of_their_rows_and_by_operator() {
+    let mut chain = picky(vec![]);
+    for (numbers, source) in [(&[4, 1, 4][..], 0), (&[1], 1), (&[4], 2), (&[4], 0)] {
+        let processed = chain.process(0, of(numbers, source), &mut Emitted::new());
+        processed.expect("no thirteen");
+    }
+    assert_eq!(chain.take_malformed(), [(0, 3), (2, 1)].into());
+    assert_eq!(chain.take_malformed(), BTreeMap::new());
+    let (_, metrics) = &chain.metrics()[0];
+    assert_eq!(metrics.snapshot().malformed, 4);
 }

@@ -71,7 +71,11 @@ impl Executor {
     ) -> SourceProgress {
         let acks = || open.acks.iter().filter(|ack| ack.id.task == slot.task);
         let rows: u64 = acks().map(|ack| ack.rows).sum();
-        let bad: u64 = acks().map(|ack| ack.bad_records).sum();
+        let malformed = open
+            .acks
+            .iter()
+            .filter_map(|ack| ack.malformed.get(&slot.node));
+        let bad = acks().map(|ack| ack.bad_records).sum::<u64>() + malformed.sum::<u64>();
         let range = open.plan.source(&slot.uid);
         let source = slot.source.lock().await;
         let newest = source.newest();

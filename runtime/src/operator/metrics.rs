@@ -15,6 +15,7 @@ pub struct OperatorMetrics {
     bad: AtomicU64,
     filtered: AtomicU64,
     future: AtomicU64,
+    malformed: AtomicU64,
     removal_ns: AtomicU64,
     state_rows: AtomicU64,
     state_bytes: AtomicU64,
@@ -58,6 +59,10 @@ impl OperatorMetrics {
         add(&self.future, rows);
     }
 
+    pub(crate) fn add_malformed(&self, values: u64) {
+        self.malformed.fetch_add(values, Ordering::Relaxed);
+    }
+
     /// Adds time spent on removing state, which progress shows apart from the time of updates.
     pub fn add_removal_time(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -85,6 +90,7 @@ impl OperatorMetrics {
             bad: read(&self.bad),
             filtered: read(&self.filtered),
             future: read(&self.future),
+            malformed: read(&self.malformed),
             state_rows: read(&self.state_rows),
             state_bytes: read(&self.state_bytes),
         }
@@ -108,6 +114,8 @@ pub struct OperatorCounts {
     pub filtered: u64,
     /// Rows used whose event time was too far ahead to move the watermark.
     pub future: u64,
+    /// Values that an expression could not read and made NULL ([`report_malformed`](crate::report_malformed)); their rows are used.
+    pub malformed: u64,
     /// Entries of the state tables at the end of the last epoch.
     pub state_rows: u64,
     /// Bytes of memory the state tables held at the end of the last epoch.

@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use tokio::sync::mpsc;
 
 use crate::error::{Result, WeirError, panic_message};
-use crate::source::{Polled, ReaderCounts, SourceReader, Split};
+use crate::source::{Places, Polled, ReaderCounts, SourceReader, Split};
 
 /// Rows asked of one poll: large enough that per-batch costs vanish, small enough to stay in the CPU's caches.
 pub(crate) const MAX_ROWS: usize = 16_384;
@@ -19,7 +19,7 @@ const AHEAD: usize = 2;
 
 /// What the reader thread sends.
 pub(crate) enum ReadItem {
-    Batch(RecordBatch),
+    Batch(RecordBatch, Option<Places>),
     Done(ReaderCounts),
     Failed(WeirError),
 }
@@ -100,7 +100,7 @@ fn read_split(
     loop {
         let item = match reader.poll(MAX_ROWS, MAX_WAIT)? {
             Polled::Batch(batch) if batch.num_rows() == 0 => continue,
-            Polled::Batch(batch) => ReadItem::Batch(batch),
+            Polled::Batch(batch) => ReadItem::Batch(batch, reader.places()),
             Polled::Idle if items.is_closed() => return Ok(false),
             Polled::Idle => continue,
             Polled::Done => {

@@ -4,8 +4,9 @@ use arrow::array::RecordBatch;
 use tokio::sync::mpsc;
 
 use crate::chain::Chain;
-use crate::error::Result;
+use crate::error::{Fault, Result, WeirError};
 use crate::message::{Barrier, EpochBatch, Message, Origin, Rows};
+use crate::source::Places;
 use crate::task::outputs::Outputs;
 use crate::task::reader::{ReadItem, ReaderThread};
 use crate::task::{BeginEpoch, TaskAck, TaskEnv, TaskEvent};
@@ -56,9 +57,9 @@ impl SourceTask {
     ) -> Result<()> {
         loop {
             match self.reader.next().await? {
-                ReadItem::Batch(batch) => {
+                ReadItem::Batch(batch, places) => {
                     counts.rows += batch.num_rows() as u64;
-                    self.push(begin, origin, batch).await?;
+                    self.push(begin, origin, batch, places).await?;
                     origin.sequence += 1;
                 }
                 ReadItem::Done(split) => {
@@ -70,15 +71,39 @@ impl SourceTask {
         }
     }
 
-    async fn push(&mut self, begin: &BeginEpoch, origin: Origin, batch: RecordBatch) -> Result<()> {
+    async fn push(
+        &mut self,
+        begin: &BeginEpoch,
+        origin: Origin,
+        batch: RecordBatch,
+        places: Option<Places>,
+    ) -> Result<()> {
         let mut out = Vec::new();
         let batch = EpochBatch {
             epoch: begin.epoch,
             origin,
             rows: Rows::inserts(batch),
         };
-        self.chain.process(0, batch, &mut out)?;
+        let processed = self.chain.process(0, batch.clone(), &mut out);
+        processed.map_err(|error| self.placed(error, &batch, places))?;
         self.outputs.send_all(&mut out).await
+    }
+
+    /// An error about the data, with the place of the row it is about.
+    fn placed(
+        &mut self,
+        error: WeirError,
+        batch: &EpochBatch,
+        places: Option<Places>,
+    ) -> WeirError {
+        match places {
+            Some(places) if error.fault() == Fault::Data => match self.chain.culprit(batch, &error)
+            {
+                Some(row) => error.at_position(places.of(row)),
+                None => error,
+            },
+            _ => error,
+        }
     }
 
     async fn close(&mut self, begin: &BeginEpoch, counts: EpochCounts) -> Result<()> {

@@ -20,7 +20,7 @@ mod write_tests;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, BinaryArray};
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, lit};
@@ -31,7 +31,7 @@ use self::schema::Shape;
 use self::types::{Naming, column_type, schema_of};
 use super::error::SparkError;
 use super::kernel::{Codec, Kernel};
-use super::payload::{Mode, Options, bad_struct, binary, binary_argument, malformed};
+use super::payload::{Mode, Options, Reasons, bad_struct, binary, binary_argument, by_mode};
 use super::{Args, Resolver};
 use crate::types::type_name;
 
@@ -146,32 +146,41 @@ struct FromAvro {
     mode: Mode,
 }
 
-impl Codec for FromAvro {
-    fn run(&self, input: &ArrayRef) -> Result<ArrayRef> {
-        let input = binary(input)?;
+impl FromAvro {
+    /// A value for each payload, NULL for bad ones, and why those are bad.
+    fn read(&self, input: &BinaryArray) -> Result<(ArrayRef, Reasons)> {
         let rows: Vec<usize> = (0..input.len()).filter(|i| input.is_valid(*i)).collect();
         let payloads: Vec<&[u8]> = rows.iter().map(|i| input.value(*i)).collect();
         let mut reasons = vec![None; payloads.len()];
-        let values = self.reader.read(&payloads, &mut reasons)?;
-        let mut bad = vec![false; input.len()];
-        for (row, reason) in rows.iter().zip(&reasons) {
-            if let Some(why) = reason {
-                if self.mode == Mode::FailFast {
-                    return Err(malformed(MALFORMED, "from_avro", *row, why));
-                }
-                bad[*row] = true;
+        let mut values = self.reader.read(&payloads, &mut reasons)?;
+        if rows.len() < input.len() {
+            let mut at = vec![None; input.len()];
+            let mut all = vec![None; input.len()];
+            for ((i, row), reason) in rows.iter().enumerate().zip(reasons) {
+                at[*row] = Some((0, i));
+                all[*row] = reason;
             }
+            values = gathered(&[values], &at)?;
+            reasons = all;
         }
-        let mut at = vec![None; input.len()];
-        rows.iter()
-            .enumerate()
-            .for_each(|(i, row)| at[*row] = Some((0, i)));
-        let values = if rows.len() == input.len() {
-            values
-        } else {
-            gathered(&[values], &at)?
-        };
-        bad_struct(values, &input, &bad)
+        Ok((values, reasons))
+    }
+}
+
+impl Codec for FromAvro {
+    fn run(&self, input: &ArrayRef) -> Result<ArrayRef> {
+        let input = binary(input)?;
+        let (values, reasons) = self.read(&input)?;
+        by_mode(self.mode, MALFORMED, "from_avro", &reasons)?;
+        bad_struct(values, &input, &reasons)
+    }
+
+    fn reads_payloads(&self) -> bool {
+        true
+    }
+
+    fn malformed(&self, input: &ArrayRef) -> Result<Reasons> {
+        Ok(self.read(&binary(input)?)?.1)
     }
 }
 

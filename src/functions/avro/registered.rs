@@ -15,7 +15,7 @@ use datafusion::logical_expr::Expr;
 use super::super::Args;
 use super::super::error::SparkError;
 use super::super::kernel::{Codec, Kernel};
-use super::super::payload::{Mode, Options, bad_struct, binary, constant_map, malformed};
+use super::super::payload::{Mode, Options, Reasons, bad_struct, binary, by_mode, constant_map};
 use super::super::registry::{self, Asked, Registry, Schema, header, split};
 use super::decode::{Reader, gathered};
 use super::encode::Writer;
@@ -155,12 +155,12 @@ fn by_schema<'a>(input: &'a BinaryArray, reasons: &mut [Option<String>]) -> Vec<
     groups
 }
 
-impl Codec for FromRegistered {
-    fn run(&self, input: &ArrayRef) -> Result<ArrayRef> {
-        let input = binary(input)?;
-        let mut reasons: Vec<Option<String>> = vec![None; input.len()];
+impl FromRegistered {
+    /// A value for each payload, NULL for bad ones, and why those are bad.
+    fn read(&self, input: &BinaryArray) -> Result<(ArrayRef, Reasons)> {
+        let mut reasons: Reasons = vec![None; input.len()];
         let (mut columns, mut at, mut unknown) = (vec![], vec![None; input.len()], 0);
-        for Group { id, rows, payloads } in by_schema(&input, &mut reasons) {
+        for Group { id, rows, payloads } in by_schema(input, &mut reasons) {
             let reader = match self.reader(id)? {
                 Ok(reader) => reader,
                 Err(why) => {
@@ -186,20 +186,28 @@ impl Codec for FromRegistered {
             }
             columns.push(values);
         }
-        if let (Mode::FailFast, Some(row)) = (self.mode, reasons.iter().position(Option::is_some)) {
-            return Err(malformed(
-                MALFORMED,
-                "from_avro",
-                row,
-                reasons[row].as_deref().unwrap_or(""),
-            ));
-        }
         let values = match columns.is_empty() {
             true => new_null_array(&self.returns, input.len()),
             false => gathered(&columns, &at)?,
         };
-        let bad: Vec<bool> = reasons.iter().map(Option::is_some).collect();
-        bad_struct(values, &input, &bad)
+        Ok((values, reasons))
+    }
+}
+
+impl Codec for FromRegistered {
+    fn run(&self, input: &ArrayRef) -> Result<ArrayRef> {
+        let input = binary(input)?;
+        let (values, reasons) = self.read(&input)?;
+        by_mode(self.mode, MALFORMED, "from_avro", &reasons)?;
+        bad_struct(values, &input, &reasons)
+    }
+
+    fn reads_payloads(&self) -> bool {
+        true
+    }
+
+    fn malformed(&self, input: &ArrayRef) -> Result<Reasons> {
+        Ok(self.read(&binary(input)?)?.1)
     }
 }
 

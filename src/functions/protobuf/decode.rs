@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, DurationMicrosecondArray,
-    Float32Array, Float64Array, Int32Array, Int64Array, ListArray, MapArray, StringArray,
-    StructArray, TimestampMicrosecondArray,
+    ArrayRef, BinaryArray, BooleanArray, Decimal128Array, DurationMicrosecondArray, Float32Array,
+    Float64Array, Int32Array, Int64Array, ListArray, MapArray, StringArray, StructArray,
+    TimestampMicrosecondArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::DataType;
@@ -16,9 +16,11 @@ use prost_reflect::{
 };
 
 use super::super::kernel::Codec;
-use super::super::payload::{Bad, Mode, binary, malformed};
+use super::super::payload::{Bad, Mode, Reasons, binary, by_mode};
 use super::plan::{Field, Rules, Shape, is_closed};
 use super::wire;
+
+const MALFORMED: &str = "MALFORMED_PROTOBUF_MESSAGE";
 
 /// Reads payloads of one message type.
 #[derive(Debug)]
@@ -44,27 +46,35 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// The messages, and why those that are none are none.
+    fn messages(&self, input: &ArrayRef) -> Result<(Vec<Option<DynamicMessage>>, Reasons)> {
+        let input = binary(input)?;
+        let read = input
+            .iter()
+            .map(|payload| match payload.map(|p| self.message(p)) {
+                None => (None, None),
+                Some(Ok(message)) => (Some(message), None),
+                Some(Err(why)) => (None, Some(why)),
+            });
+        Ok(read.unzip())
+    }
+}
+
 impl Codec for Reader {
     fn run(&self, input: &ArrayRef) -> Result<ArrayRef> {
-        let input = binary(input)?;
-        let mut messages = Vec::with_capacity(input.len());
-        for (row, payload) in input.iter().enumerate() {
-            messages.push(match payload.map(|p| self.message(p)) {
-                None => None,
-                Some(Ok(message)) => Some(message),
-                Some(Err(why)) if self.mode == Mode::FailFast => {
-                    return Err(malformed(
-                        "MALFORMED_PROTOBUF_MESSAGE",
-                        "from_protobuf",
-                        row,
-                        &why,
-                    ));
-                }
-                Some(Err(_)) => None,
-            });
-        }
+        let (messages, reasons) = self.messages(input)?;
+        by_mode(self.mode, MALFORMED, "from_protobuf", &reasons)?;
         let messages: Vec<_> = messages.iter().map(Option::as_ref).collect();
         structs(&self.fields, &messages, &self.rules)
+    }
+
+    fn reads_payloads(&self) -> bool {
+        true
+    }
+
+    fn malformed(&self, input: &ArrayRef) -> Result<Reasons> {
+        Ok(self.messages(input)?.1)
     }
 }
 

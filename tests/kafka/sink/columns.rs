@@ -214,6 +214,22 @@ async fn sink_needs_a_checkpoint_and_refuses_unknown_options() {
     assert!(error.message().contains("checkpointLocation"), "{error}");
     let error = start(&[("checkpointLocation", "memory://x"), ("acks", "1")]).await;
     assert!(error.expect_err("unknown").message().contains("'acks'"));
+    let setting = "spark.sql.kafka.disallowedOptions";
+    session
+        .conf()
+        .set(setting, "client.id, lostMarker")
+        .unwrap();
+    for name in ["kafka.client.id", "LOSTMARKER"] {
+        let error = start(&[("checkpointLocation", "memory://x"), (name, "write")]).await;
+        let error = error.expect_err("not allowed");
+        assert!(error.message().contains(setting), "{error}");
+    }
+    for name in ["key.serializer", "value.serializer"] {
+        let name = format!("kafka.{name}");
+        let error = start(&[("checkpointLocation", "memory://x"), (&name, "x")]).await;
+        let error = error.expect_err("the sink's own");
+        assert!(error.message().contains(&name), "{error}");
+    }
 }
 
 /// Numbers by key in output mode `mode`, in two epochs: (a, 1), (b, 2), then (a, 10).

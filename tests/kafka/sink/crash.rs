@@ -8,7 +8,7 @@ use std::sync::Arc;
 use weir::runtime::{FailPoints, Fault};
 
 use super::servers;
-use super::shop::{Kind, Shop};
+use super::shop::{INPUT_PARTITIONS, Kind, Shop};
 use super::topics::create;
 
 const FILES: u64 = 5;
@@ -26,7 +26,7 @@ fn shop(kind: Kind, input: Input, home: &tempfile::TempDir) -> Shop {
     let shop = Shop::new(kind, home.path(), servers(), &topic);
     let shop = match input {
         Input::Files => shop,
-        Input::Topic => shop.reading(&create(servers(), "actions", 2, &[])),
+        Input::Topic => shop.reading(&create(servers(), "actions", INPUT_PARTITIONS, &[])),
     };
     (0..FILES).for_each(|number| shop.drop_file(number, ROWS));
     shop

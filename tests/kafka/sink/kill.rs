@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weir::prelude::*;
 
 use super::servers;
-use super::shop::{Kind, Shop, block_on};
+use super::shop::{INPUT_PARTITIONS, Kind, Shop, block_on};
 use super::topics::create;
 use crate::moments::{number, random};
 
@@ -70,7 +70,7 @@ fn killed_at_random_moments(kind: Kind, kills: u64, from_topic: bool) {
     let mut shop = Shop::new(kind, home.path(), servers(), &topic);
     let mut input = String::new();
     if from_topic {
-        input = create(servers(), "actions", 2, &[]);
+        input = create(servers(), "actions", INPUT_PARTITIONS, &[]);
         shop = shop.reading(&input);
     }
     let (name, path) = (format!("{kind:?}"), home.path().display().to_string());

@@ -9,7 +9,8 @@ mod outage;
 mod protocol;
 mod security;
 mod shop;
-mod topics;
+mod through;
+pub(crate) mod topics;
 
 use crate::kafka_broker::Broker;
 

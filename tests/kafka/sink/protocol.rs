@@ -1,7 +1,9 @@
 //! The transactions of an exactly-once sink, one by one: what is visible when, who may write, what the target remembers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::{ArrayRef, Int32Array, RecordBatch, StringArray};
 use weir::Fault;
 use weir::connectors::kafka::sink::{DeliveryGuarantee, KafkaSink, KafkaSinkBuilder, LostMarker};
 use weir::runtime::CommitOutcome::{AlreadyCommitted, Committed};
@@ -9,7 +11,10 @@ use weir::runtime::{Clock, SystemClock};
 
 use super::driver::{Query, rows};
 use super::servers;
-use super::topics::{Isolation, committed_values, create, delete_group, read, values};
+use super::topics::{
+    Isolation, committed_values, create, delete_group, read, values, values_so_far,
+};
+use crate::support::Kafka;
 
 const DAY_MS: i64 = 24 * 3_600_000;
 
@@ -28,7 +33,7 @@ async fn e3_rows_of_all_subtasks_become_visible_at_the_commit_and_once() {
     let uncommitted = read(servers(), &topic, Isolation::Uncommitted);
     assert_eq!(values(&uncommitted), ["a", "b", "c"], "the broker has them");
     assert!(
-        committed_values(servers(), &topic).is_empty(),
+        values_so_far(servers(), &topic).is_empty(),
         "nobody sees them"
     );
     assert_eq!(generation.commit(0).await.unwrap(), Committed);
@@ -75,7 +80,7 @@ async fn e3_epoch_that_was_not_committed_is_written_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn epochs_without_rows_leave_no_trace_and_do_not_confuse_those_that_follow() {
+async fn p120_epochs_without_rows_leave_no_trace_and_do_not_confuse_those_that_follow() {
     let topic = create(servers(), "empty", 1, &[]);
     let mut query = Query::new();
     let mut generation = query.open(sink(&topic)).await.unwrap();
@@ -141,7 +146,7 @@ async fn open_transaction_of_a_dead_generation_no_longer_holds_readers_back_afte
     let mut other = Query::new();
     let mut neighbour = other.open(sink(&topic)).await.unwrap();
     neighbour.epoch(0, &["neighbour"]).await.unwrap();
-    assert!(committed_values(servers(), &topic).is_empty());
+    assert!(values_so_far(servers(), &topic).is_empty());
     query.unfinished(0);
     let mut generation = query.open(sink(&topic)).await.unwrap();
     assert_eq!(committed_values(servers(), &topic), ["neighbour"]);
@@ -162,7 +167,7 @@ async fn transaction_of_a_generation_that_ends_is_given_up_at_once() {
     neighbour.epoch(0, &["neighbour"]).await.unwrap();
     drop(ended);
     for _ in 0..100 {
-        if committed_values(servers(), &topic) == ["neighbour"] {
+        if values_so_far(servers(), &topic) == ["neighbour"] {
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -320,6 +325,52 @@ async fn marker_is_found_whatever_topics_the_rows_went_to() {
     assert_eq!(generation.commit(2).await.unwrap(), Committed);
     assert_eq!(committed_values(servers(), &topics[0]), ["a"]);
     assert_eq!(committed_values(servers(), &topics[1]), ["b", "c"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn e3_rows_for_partitions_whose_leaders_are_not_ready_are_all_there() {
+    const PARTITIONS: i32 = 24;
+    let kafka = Kafka::shared();
+    // Two messages for each partition, each in a request of its own.
+    let numbers = 0..2 * PARTITIONS;
+    let columns = |topic: &str| {
+        let texts = |texts: Vec<String>| Arc::new(StringArray::from(texts)) as ArrayRef;
+        let partitions = Int32Array::from_iter_values(numbers.clone().map(|n| n % PARTITIONS));
+        let columns: [(&str, ArrayRef); 3] = [
+            (
+                "value",
+                texts(numbers.clone().map(|n| n.to_string()).collect()),
+            ),
+            ("topic", texts(vec![topic.to_owned(); numbers.len()])),
+            ("partition", Arc::new(partitions)),
+        ];
+        RecordBatch::try_from_iter(columns).unwrap()
+    };
+    for delivery in [
+        DeliveryGuarantee::ExactlyOnce,
+        DeliveryGuarantee::AtLeastOnce,
+    ] {
+        let by_row = || {
+            KafkaSink::builder(servers())
+                .delivery(delivery)
+                .property("batch.num.messages", "1")
+        };
+        for _ in 0..4 {
+            let topic = Kafka::name("not-ready");
+            let mut query = Query::of(columns("").schema());
+            let mut generation = query.open(by_row()).await.unwrap();
+            kafka.order(&topic, PARTITIONS, 1, &[]).await;
+            generation.write(0, 0, columns(&topic)).await.unwrap();
+            assert_eq!(generation.commit(0).await.unwrap(), Committed);
+            let mut expected: Vec<_> = numbers.clone().map(|n| n.to_string()).collect();
+            expected.sort();
+            assert_eq!(
+                committed_values(servers(), &topic),
+                expected,
+                "{delivery:?}"
+            );
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

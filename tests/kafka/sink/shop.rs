@@ -8,10 +8,13 @@ use std::sync::Arc;
 use weir::prelude::*;
 use weir::runtime::FailPoints;
 
-use super::topics::{Isolation, Record, create, delete, produce, read};
+use super::topics::{Isolation, Record, create, delete, read};
+use crate::support::{Kafka, value};
 
 /// First event time: 2026-01-01, in milliseconds since 1970.
 const START_MS: i64 = 1_767_225_600_000;
+/// Partitions of a topic of actions.
+pub(crate) const INPUT_PARTITIONS: i32 = 2;
 const ACTIONS: [&str; 3] = ["purchase", "view", "return"];
 
 /// What the query computes.
@@ -66,7 +69,7 @@ impl Kind {
 pub(crate) struct Shop {
     home: PathBuf,
     kind: Kind,
-    servers: String,
+    kafka: Arc<Kafka>,
     topic: String,
     /// The topic the actions are in; none if they are in files.
     input: Option<String>,
@@ -79,7 +82,7 @@ impl Shop {
         Self {
             home: home.to_owned(),
             kind,
-            servers: servers.to_owned(),
+            kafka: Kafka::known(servers),
             topic: topic.to_owned(),
             input: None,
             options: Vec::new(),
@@ -103,8 +106,10 @@ impl Shop {
     pub(crate) fn drop_file(&self, number: u64, rows: u64) {
         let actions = (0..rows).map(|row| Action::new(number, row));
         if let Some(topic) = &self.input {
-            let records = actions.map(|action| action.csv());
-            return produce(&self.servers, topic, &records.collect::<Vec<_>>());
+            let spread = actions.zip((0..INPUT_PARTITIONS).cycle());
+            let records = spread.map(|(action, partition)| value(action.csv()).to(partition));
+            let records: Vec<_> = records.collect();
+            return futures::executor::block_on(self.kafka.send(topic, &records));
         }
         let lines: Vec<String> = actions.map(|action| action.json()).collect();
         let hidden = self.home.join(format!("in/.{number}.part"));
@@ -133,7 +138,7 @@ impl Shop {
         session
             .read_stream()
             .format("kafka")
-            .option("kafka.bootstrap.servers", &self.servers)
+            .option("kafka.bootstrap.servers", &self.kafka.bootstrap)
             .option("subscribe", topic)
             .option("startingOffsets", "earliest")
             .option("maxOffsetsPerTrigger", 60)
@@ -174,7 +179,7 @@ impl Shop {
             .output_mode(self.kind.mode())
             .engine(engine)
             .trigger(trigger)
-            .option("kafka.bootstrap.servers", &self.servers)
+            .option("kafka.bootstrap.servers", &self.kafka.bootstrap)
             .option("topic", topic)
             .option("checkpointLocation", self.path(checkpoint))
             .start()
@@ -201,7 +206,7 @@ impl Shop {
 
     /// What an undisturbed run over the actions that are there writes.
     pub(crate) fn undisturbed(&self) -> Expected {
-        let topic = create(&self.servers, "undisturbed", 3, &[]);
+        let topic = create(&self.kafka.bootstrap, "undisturbed", 3, &[]);
         let checkpoint = format!("checkpoint-{topic}");
         block_on(async {
             let query = self.start_into(&topic, &checkpoint, Trigger::AvailableNow, Arc::default());
@@ -212,8 +217,8 @@ impl Shop {
                 .await
                 .expect("ends well");
         });
-        let records = read(&self.servers, &topic, Isolation::Committed);
-        delete(&self.servers, &topic);
+        let records = read(&self.kafka.bootstrap, &topic, Isolation::Committed);
+        delete(&self.kafka.bootstrap, &topic);
         assert!(!records.is_empty());
         Expected(self.judged(records))
     }
@@ -234,7 +239,11 @@ impl Shop {
     /// Asserts that committed messages are these.
     pub(crate) fn assert_is(&self, expected: &Expected, situation: &str) {
         let expected = &expected.0;
-        let found = self.judged(read(&self.servers, &self.topic, Isolation::Committed));
+        let found = self.judged(read(
+            &self.kafka.bootstrap,
+            &self.topic,
+            Isolation::Committed,
+        ));
         let lost: Vec<_> = expected.iter().filter(|row| !found.contains(row)).collect();
         let foreign: Vec<_> = found.iter().filter(|row| !expected.contains(row)).collect();
         assert!(
@@ -248,7 +257,11 @@ impl Shop {
 
     /// Asserts that every message of an undisturbed run is there, and none that it would not write.
     pub(crate) fn assert_at_least_once(&self) {
-        let found = all(read(&self.servers, &self.topic, Isolation::Committed));
+        let found = all(read(
+            &self.kafka.bootstrap,
+            &self.topic,
+            Isolation::Committed,
+        ));
         let Expected(expected) = self.undisturbed();
         assert!(
             expected.iter().all(|row| found.contains(row)),
@@ -264,12 +277,16 @@ impl Shop {
     /// Deletes the topics of the shop.
     pub(crate) fn close(self) {
         let topics = std::iter::once(&self.topic).chain(&self.input);
-        topics.for_each(|topic| delete(&self.servers, topic));
+        topics.for_each(|topic| delete(&self.kafka.bootstrap, topic));
     }
 
     /// Values in the topic, sorted, for whoever reads everything.
     pub(crate) fn uncommitted(&self) -> Vec<String> {
-        super::topics::values(&read(&self.servers, &self.topic, Isolation::Uncommitted))
+        super::topics::values(&read(
+            &self.kafka.bootstrap,
+            &self.topic,
+            Isolation::Uncommitted,
+        ))
     }
 }
 

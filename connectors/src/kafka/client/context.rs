@@ -92,10 +92,15 @@ impl ClientContext for Context {
             false => self.masked(reason),
         };
         tracing::debug!("kafka client reports: {reason}");
-        *self.slot() = Some(Report {
-            is_refusal: code == Some(RDKafkaErrorCode::Authentication),
-            text: reason,
-        });
+        let is_refusal = code == Some(RDKafkaErrorCode::Authentication);
+        let mut slot = self.slot();
+        // What follows a refusal, as connections that are closed, says less.
+        if is_refusal || !slot.as_ref().is_some_and(|report| report.is_refusal) {
+            *slot = Some(Report {
+                is_refusal,
+                text: reason,
+            });
+        }
     }
 }
 

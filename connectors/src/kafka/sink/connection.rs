@@ -16,6 +16,7 @@ use super::limits::Limits;
 use super::marker::Known;
 use super::producer::Producer;
 use super::transaction::{Open, Rows, Transaction};
+use crate::kafka::client::reach;
 
 /// How long the cluster may take to answer when a generation starts.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -55,6 +56,7 @@ impl Connection {
     /// # Errors
     /// If the cluster does not answer or refuses, or nobody can tell what the target holds.
     pub(super) fn open(config: &KafkaSinkConfig, context: &SinkContext) -> Result<Self> {
+        reach(&config.client, PATIENCE)?;
         let limits = Limits::new(&config.client, config.message_limit());
         let limit = match &config.topic {
             Some(topic) => limits.look_up(topic)?,
@@ -96,17 +98,21 @@ impl Connection {
         &self.clients().producer
     }
 
-    /// Largest message of a topic in bytes, if the cluster tells.
+    /// Largest message of a topic in bytes, if the cluster tells. A topic that is asked for the first time is there afterwards.
     ///
     /// # Errors
-    /// If no client can be made to ask it.
+    /// If it is not, or the cluster cannot be asked.
     pub(super) async fn limit(self: &Arc<Self>, topic: &str) -> Result<Option<usize>> {
         if let Some(known) = self.clients().limits.known(topic) {
             return Ok(known);
         }
         let topic = topic.to_owned();
-        self.blocking(move |connection| connection.clients().limits.look_up(&topic))
-            .await
+        self.blocking(move |connection| {
+            let Clients { producer, limits } = connection.clients();
+            producer.check_topic(&topic, PATIENCE)?;
+            limits.look_up(&topic)
+        })
+        .await
     }
 
     /// Rows of an epoch the target does not hold are about to be sent, the first of them to `topic`: begins the transaction of

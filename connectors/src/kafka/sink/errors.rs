@@ -47,6 +47,15 @@ pub(super) fn undelivered(
     client_error(&message, error, Some(context))
 }
 
+/// A message that is said to be written only because one behind it was.
+pub(super) fn unconfirmed(topic: &str, partition: i32, key: Option<&[u8]>) -> WeirError {
+    WeirError::external(format!(
+        "the broker has not confirmed a message for partition {partition} of topic '{topic}', key {}, but one behind it: it may be \
+         lost, as happens while a broker takes over a partition. The epoch is not committed and is written again",
+        shown_key(key)
+    ))
+}
+
 /// A message that does not fit into the empty queue.
 pub(super) fn larger_than_queue(topic: &str, key: Option<&[u8]>) -> WeirError {
     WeirError::config(format!(

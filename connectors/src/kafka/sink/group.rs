@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
-use rdkafka::error::KafkaError;
+use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode as Code};
 use rdkafka::{Offset, TopicPartitionList};
 use uuid::Uuid;
 use weir_runtime::{Epoch, Result, WeirError};
@@ -16,6 +16,9 @@ use crate::kafka::client::{ClientSettings, Context, client_error};
 
 /// Names of the cluster's own topics begin with this; users' may not be marked in them.
 const INTERNAL: &str = "__";
+
+/// Time between two questions to a group that is on its way to another broker.
+const COORDINATOR_WAIT: Duration = Duration::from_millis(100);
 
 /// The group of one sink of one query.
 pub(super) struct Group {
@@ -69,21 +72,14 @@ impl Group {
         if topics.count() == 0 {
             return Ok((group, None));
         }
-        let committed = consumer
-            .committed_offsets(topics, patience)
-            .map_err(failed)?;
-        let found = group.newest(&committed, failed)?;
+        let committed = committed(&consumer, &topics, patience).map_err(failed)?;
+        let found = group.newest(&committed)?;
         Ok((group, found))
     }
 
-    fn newest(
-        &self,
-        committed: &TopicPartitionList,
-        failed: impl Fn(KafkaError) -> WeirError,
-    ) -> Result<Option<Found>> {
+    fn newest(&self, committed: &TopicPartitionList) -> Result<Option<Found>> {
         let mut newest: Option<Found> = None;
         for element in committed.elements() {
-            element.error().map_err(&failed)?;
             let Offset::Offset(offset) = element.offset() else {
                 continue;
             };
@@ -137,11 +133,44 @@ impl Group {
     }
 }
 
-/// Partition 0 of every topic the user may see.
-fn topics(
+/// What the group has committed for these partitions. Asks again while the group is on its way to another broker.
+fn committed(
     consumer: &BaseConsumer<Context>,
+    partitions: &TopicPartitionList,
     patience: Duration,
-) -> std::result::Result<TopicPartitionList, KafkaError> {
+) -> KafkaResult<TopicPartitionList> {
+    let ask = || {
+        let committed = consumer.committed_offsets(partitions.clone(), patience)?;
+        for element in committed.elements() {
+            element.error()?;
+        }
+        Ok(committed)
+    };
+    let mut waited = Duration::ZERO;
+    loop {
+        match ask() {
+            Err(error) if waited < patience && is_moving(&error) => {
+                std::thread::sleep(COORDINATOR_WAIT);
+                waited += COORDINATOR_WAIT;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+fn is_moving(error: &KafkaError) -> bool {
+    let moving = [
+        Code::NotCoordinator,
+        Code::CoordinatorNotAvailable,
+        Code::CoordinatorLoadInProgress,
+        Code::WaitingForCoordinator,
+    ];
+    let code = error.rdkafka_error_code();
+    code.is_some_and(|code| moving.contains(&code))
+}
+
+/// Partition 0 of every topic the user may see.
+fn topics(consumer: &BaseConsumer<Context>, patience: Duration) -> KafkaResult<TopicPartitionList> {
     let metadata = consumer.fetch_metadata(None, patience)?;
     let mut topics = TopicPartitionList::new();
     for topic in metadata.topics() {

@@ -38,9 +38,6 @@ impl Limits {
 
     /// Largest message of a topic in bytes, if it was looked up before: `Some(None)` if nobody knows.
     pub(super) fn known(&self, topic: &str) -> Option<Option<usize>> {
-        if self.given.is_some() {
-            return Some(self.given);
-        }
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(topic).copied()
     }
@@ -53,13 +50,21 @@ impl Limits {
         if let Some(known) = self.known(topic) {
             return Ok(known);
         }
+        let limit = match self.given {
+            Some(given) => Some(given),
+            None => self.topic_setting(topic)?,
+        };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(topic.to_owned(), limit);
+        Ok(limit)
+    }
+
+    fn topic_setting(&self, topic: &str) -> Result<Option<usize>> {
         let text = self.setting(&ResourceSpecifier::Topic(topic), "max.message.bytes")?;
         let limit = text.and_then(|text| text.parse().ok());
         if limit.is_none() {
             tracing::debug!(topic, "the cluster does not say how large messages may be");
         }
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(topic.to_owned(), limit);
         Ok(limit)
     }
 

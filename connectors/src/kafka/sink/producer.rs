@@ -27,6 +27,9 @@ const FULL_QUEUE_WAIT: Duration = Duration::from_millis(1);
 const TOPIC_ATTEMPTS: u32 = 20;
 const TOPIC_WAIT: Duration = Duration::from_millis(100);
 
+/// Longest wait for one leader of a partition.
+const LEADER_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Looks for the report that says why a transaction has failed, and the time between two.
 const CAUSE_ATTEMPTS: u32 = 100;
 const CAUSE_WAIT: Duration = Duration::from_millis(10);
@@ -47,9 +50,23 @@ impl Deliveries {
 }
 
 /// Takes delivery reports. The first failure of a generation is kept: it is the cause of what follows.
+///
+/// An idempotent producer takes a message for written when one behind it was. Brokers that know nothing of the producer yet accept
+/// that one also where the message before was refused, as while they take over a partition: it would be lost and reported as
+/// delivered. Such a report has no offset, and counts as a failure.
 pub(super) struct Reports {
     client: Context,
+    /// The broker says at which offset it has put a message.
+    expects_offsets: bool,
     failure: OnceLock<WeirError>,
+}
+
+impl Reports {
+    fn fail(&self, failure: impl FnOnce() -> WeirError) {
+        if self.failure.get().is_none() {
+            let _first = self.failure.set(failure()).is_ok();
+        }
+    }
 }
 
 impl ClientContext for Reports {
@@ -70,8 +87,22 @@ impl ProducerContext for Reports {
     type DeliveryOpaque = Arc<Deliveries>;
 
     fn delivery(&self, result: &DeliveryResult<'_>, deliveries: Arc<Deliveries>) {
-        if let Err((error, message)) = result {
-            let failure = || {
+        match result {
+            Ok(message) if self.expects_offsets && message.offset() < 0 => self
+                .fail(|| errors::unconfirmed(message.topic(), message.partition(), message.key())),
+            Ok(_) => {}
+            // What was withdrawn is a consequence of something else.
+            Err((error, _))
+                if matches!(
+                    error.rdkafka_error_code(),
+                    Some(Code::PurgeQueue | Code::PurgeInflight)
+                ) =>
+            {
+                let why =
+                    "messages were withdrawn before they were delivered: the transaction failed";
+                self.fail(|| WeirError::external(why));
+            }
+            Err((error, message)) => self.fail(|| {
                 errors::undelivered(
                     error,
                     message.topic(),
@@ -80,19 +111,7 @@ impl ProducerContext for Reports {
                     message.key_len() + message.payload_len(),
                     &self.client,
                 )
-            };
-            // What was withdrawn is a consequence of something else.
-            match error.rdkafka_error_code() {
-                Some(Code::PurgeQueue | Code::PurgeInflight) => {
-                    let withdrawn = WeirError::external(
-                        "messages were withdrawn before they were delivered: the transaction failed",
-                    );
-                    let _first = self.failure.set(withdrawn).is_ok();
-                }
-                _ => {
-                    let _first = self.failure.set(failure()).is_ok();
-                }
-            }
+            }),
         }
         deliveries.settle_one();
     }
@@ -115,6 +134,7 @@ impl Producer {
         let context = settings.context();
         let reports = Reports {
             client: context.clone(),
+            expects_offsets: is_idempotent(settings),
             failure: OnceLock::new(),
         };
         let inner = settings
@@ -147,7 +167,8 @@ impl Producer {
         self.inner.context().failure.get().cloned()
     }
 
-    /// Checks that a topic is there; asking for it makes the broker create it where brokers do. Blocks.
+    /// Checks that a topic is there and waits until it can be written to; asking for it makes the broker create it where brokers do.
+    /// Blocks.
     ///
     /// # Errors
     /// If it is not there, or the cluster does not answer.
@@ -162,23 +183,45 @@ impl Producer {
                 Some(found) => found.error().map(Code::from),
                 None => Some(Code::UnknownTopicOrPartition),
             };
-            match error {
-                None => return Ok(()),
+            match (error, found) {
+                (None, Some(found)) => {
+                    self.wait_for_leaders(topic, found.partitions().len());
+                    return Ok(());
+                }
                 // A topic that is being made takes a moment to be there.
-                Some(Code::UnknownTopicOrPartition | Code::LeaderNotAvailable)
+                (Some(Code::UnknownTopicOrPartition | Code::LeaderNotAvailable), _)
                     if attempt < TOPIC_ATTEMPTS =>
                 {
                     std::thread::sleep(TOPIC_WAIT);
                 }
-                Some(Code::UnknownTopicOrPartition) => {
+                (None | Some(Code::UnknownTopicOrPartition), _) => {
                     return Err(WeirError::config(format!(
                         "topic '{topic}' does not exist, and the broker does not make it"
                     )));
                 }
-                Some(code) => return Err(failed(KafkaError::MetadataFetch(code))),
+                (Some(code), _) => return Err(failed(KafkaError::MetadataFetch(code))),
             }
         }
         Ok(())
+    }
+
+    /// Waits a little until brokers that have just become leaders of the topic's partitions know it themselves: they tell clients a
+    /// moment before, and until then refuse what is written, which an epoch would have to be written again for.
+    fn wait_for_leaders(&self, topic: &str, partitions: usize) {
+        let client = self.inner.client();
+        for partition in (0..).take(partitions) {
+            for _ in 0..TOPIC_ATTEMPTS {
+                let bounds = client.fetch_watermarks(topic, partition, LEADER_PATIENCE);
+                match bounds.map_err(|error| error.rdkafka_error_code()) {
+                    Err(Some(Code::NotLeaderForPartition | Code::UnknownTopicOrPartition)) => {
+                        std::thread::sleep(TOPIC_WAIT / 4);
+                    }
+                    Ok(_) => break,
+                    // Whatever it is, writing will tell.
+                    Err(_) => return,
+                }
+            }
+        }
     }
 
     /// Hands a message over; waits while the queue is full, which holds back whoever sends to the sink.
@@ -246,4 +289,13 @@ impl Producer {
         }
         self.failure().map_or(Ok(()), Err)
     }
+}
+
+fn is_idempotent(settings: &ClientSettings) -> bool {
+    let is_on = |text: &str| {
+        let text = text.trim().to_ascii_lowercase();
+        matches!(text.as_str(), "true" | "t" | "1")
+    };
+    settings.get("transactional.id").is_some()
+        || settings.get("enable.idempotence").is_some_and(is_on)
 }

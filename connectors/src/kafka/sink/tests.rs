@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod confirmed;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -13,7 +13,9 @@ use super::config::{EARLIEST, KafkaSourceConfig, LATEST, Subscription};
 use super::describe::{TopicInfo, describe};
 use super::loss::Bounds;
 use super::offsets::{Offsets, TopicPartition};
-use crate::kafka::client::{ClientSettings, Context, client_error, fault_of};
+use crate::kafka::client::{
+    ClientSettings, Context, client_error, fault_of, patiently, was_silent,
+};
 
 /// Longest wait for one answer. Brokers answer in milliseconds; the rest of the patience is the planner's.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -121,7 +123,11 @@ impl Cluster {
             };
             names.dedup();
             // Any broker that is up answers this; it is the one to be asked for more.
-            let known = client.fetch_metadata(names.first().map(String::as_str), self.timeout)?;
+            let known = patiently(&self.context, self.timeout, |wait| {
+                let known = client.fetch_metadata(names.first().map(String::as_str), wait);
+                self.serve(client);
+                known
+            })?;
             if let Subscription::Pattern(pattern) = subscription {
                 let all = known.topics().iter().map(|topic| topic.name());
                 let matching = all.filter(|name| pattern.matches(name));
@@ -180,10 +186,7 @@ impl Cluster {
         let mut attempt = 0;
         loop {
             let answer = call(&client);
-            for _ in 0..SERVED {
-                // The client has no subscription: what comes here are reports, which the context takes.
-                drop(client.poll(Duration::ZERO));
-            }
+            self.serve(&client);
             let error = match answer {
                 Ok(answer) => {
                     self.context.forget_error();
@@ -197,6 +200,13 @@ impl Cluster {
             }
             attempt += 1;
             std::thread::sleep(self.interval);
+        }
+    }
+
+    /// Takes the client's reports: it has no subscription, so nothing else comes.
+    fn serve(&self, client: &BaseConsumer<Context>) {
+        for _ in 0..SERVED {
+            drop(client.poll(Duration::ZERO));
         }
     }
 
@@ -222,15 +232,7 @@ impl Cluster {
 
 /// Whether asking again at once can help: not where the brokers were silent all the time.
 fn may_pass(error: &KafkaError) -> bool {
-    let code = match error {
-        KafkaError::AdminOp(code) => Some(*code),
-        other => other.rdkafka_error_code(),
-    };
-    let silent = matches!(
-        code,
-        Some(RDKafkaErrorCode::OperationTimedOut | RDKafkaErrorCode::BrokerTransportFailure)
-    );
-    !silent && fault_of(error) == Fault::External
+    !was_silent(error) && fault_of(error) == Fault::External
 }
 
 fn answer(

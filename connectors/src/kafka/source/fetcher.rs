@@ -36,8 +36,6 @@ struct Assigned {
     next: i64,
     /// A record that was read too early: its split ended in a gap before it.
     held: Option<OwnedMessage>,
-    /// Assigned since the split began, so that a report of the end is not one of long ago.
-    is_fresh: bool,
 }
 
 /// How reading went on.
@@ -81,12 +79,9 @@ impl Fetcher {
 
     /// Prepares to read a partition from `offset` on; nothing happens if that is where it stands.
     pub(super) fn go_to(&mut self, at: &TopicPartition, offset: i64) -> Result<()> {
-        match self.assigned.get_mut(at) {
-            Some(assigned) if assigned.next == offset => {
-                assigned.is_fresh = false;
-                Ok(())
-            }
-            _ => self.assign(at, offset),
+        match self.next(at) == Some(offset) {
+            true => Ok(()),
+            false => self.assign(at, offset),
         }
     }
 
@@ -117,7 +112,6 @@ impl Fetcher {
             queue,
             next: offset,
             held: None,
-            is_fresh: true,
         };
         self.assigned.insert(at.clone(), assigned);
         Ok(())
@@ -159,13 +153,6 @@ impl Fetcher {
         if let Some(assigned) = self.assigned.get_mut(at) {
             assigned.next = offset;
         }
-    }
-
-    /// The last report of the end was not one of long ago.
-    pub(super) fn is_fresh(&self, at: &TopicPartition) -> bool {
-        self.assigned
-            .get(at)
-            .is_some_and(|assigned| assigned.is_fresh)
     }
 
     /// Reads records before `end` into `rows` until they are `max_rows` or `max_bytes`, or for `wait` nothing has come.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode as Code};
 use serde_json::Value;
-use weir_runtime::{Clock, Polled, Result, SourceReader, Split, WeirError};
+use weir_runtime::{Clock, Places, Polled, Result, SourceReader, Split, WeirError};
 
 use super::cluster::Cluster;
 use super::fetcher::{Fetched, Fetcher};
@@ -31,6 +31,8 @@ struct Current {
     /// The partition stays with this reader.
     stays: bool,
     is_done: bool,
+    /// The cluster has said that the partition reaches to the end, and what is fetched was asked for after that.
+    reaches_end: bool,
     /// When a record came last, or the split began.
     delivered: Duration,
     /// When the client was made anew last.
@@ -105,20 +107,21 @@ impl KafkaReader {
 
     /// The partition is read to its end, and the split is not: there is a gap before its end, or the report is one of long ago.
     fn at_end(&mut self, current: &mut Current) -> Result<()> {
-        let next = self.next(current);
-        if !self.fetcher.is_fresh(&current.at) {
-            return self.fetcher.assign(&current.at, next);
+        if current.reaches_end {
+            current.is_done = true;
+            self.fetcher.skip_to(&current.at, current.end);
+            return Ok(());
         }
+        // A broker that has just become the leader may tell readers of an end before the real one. So the cluster is asked first, and
+        // then the partition is fetched again: only an end that is reported after that is beyond a gap.
         let bounds = self.cluster.bounds(&current.at)?;
-        match bounds.latest >= current.end {
-            true => {
-                current.is_done = true;
-                self.fetcher.skip_to(&current.at, current.end);
-                Ok(())
-            }
+        if bounds.latest < current.end {
             // It was longer when the epoch was planned.
-            false => self.lost(current, Some(bounds), current.end),
+            return self.lost(current, Some(bounds), current.end);
         }
+        current.reaches_end = true;
+        let next = self.next(current);
+        self.fetcher.assign(&current.at, next)
     }
 
     fn failed(&mut self, current: &mut Current, error: &KafkaError) -> Result<()> {
@@ -232,6 +235,7 @@ impl SourceReader for KafkaReader {
             end,
             stays: stays.unwrap_or(false),
             is_done: false,
+            reaches_end: false,
             delivered: now,
             rebuilt: now,
             has_said: false,
@@ -256,5 +260,9 @@ impl SourceReader for KafkaReader {
         };
         self.current = Some(current);
         Ok(polled)
+    }
+
+    fn places(&self) -> Option<Places> {
+        self.rows.places()
     }
 }

@@ -4,14 +4,15 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryBuilder, Int32Array, Int32Builder, Int64Builder, ListBuilder, RecordBatch,
-    RecordBatchOptions, StringArray, StringBuilder, StructBuilder, TimestampMicrosecondBuilder,
+    ArrayRef, BinaryBuilder, Int32Array, Int32Builder, Int64Array, Int64Builder, ListBuilder,
+    RecordBatch, RecordBatchOptions, StringArray, StringBuilder, StructBuilder,
+    TimestampMicrosecondBuilder,
 };
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use rdkafka::Timestamp;
 use rdkafka::message::{Headers, Message};
-use weir_runtime::{Result, WeirError};
+use weir_runtime::{Places, Result, WeirError};
 
 use super::offsets::TopicPartition;
 
@@ -79,6 +80,8 @@ pub(crate) struct Rows {
     timestamp: TimestampMicrosecondBuilder,
     timestamp_type: Int32Builder,
     headers: Option<HeaderBuilder>,
+    /// Partition and offsets of the batch made last.
+    last: Option<(TopicPartition, Int64Array)>,
 }
 
 impl Rows {
@@ -94,6 +97,7 @@ impl Rows {
             timestamp: TimestampMicrosecondBuilder::new().with_timezone(ZONE),
             timestamp_type: Int32Builder::new(),
             headers: has("headers").then(header_builder),
+            last: None,
             schema,
         }
     }
@@ -149,7 +153,9 @@ impl Rows {
     pub(crate) fn finish(&mut self, at: &TopicPartition) -> Result<RecordBatch> {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;
-        let offset: ArrayRef = Arc::new(self.offset.finish());
+        let offset = self.offset.finish();
+        self.last = Some((at.clone(), offset.clone()));
+        let offset: ArrayRef = Arc::new(offset);
         let timestamp: ArrayRef = Arc::new(self.timestamp.finish());
         let types: ArrayRef = Arc::new(self.timestamp_type.finish());
         let mut columns = Vec::with_capacity(self.schema.fields().len());
@@ -175,6 +181,20 @@ impl Rows {
             schema, columns, &options,
         )?)
     }
+
+    /// Topic-partition-offset of each row of the batch made last.
+    pub(crate) fn places(&self) -> Option<Places> {
+        let (at, offsets) = self.last.clone()?;
+        Some(Places::new(move |row| {
+            let offset = offsets.values().get(row).copied().unwrap_or(-1);
+            place(&at.topic, at.partition, offset)
+        }))
+    }
+}
+
+/// How a record is named.
+fn place(topic: &str, partition: i32, offset: i64) -> String {
+    format!("{topic}-{partition}-{offset}")
 }
 
 fn header_builder() -> HeaderBuilder {
@@ -202,11 +222,10 @@ fn push_headers<M: Message>(list: &mut HeaderBuilder, message: &M) -> Result<usi
             WeirError::data(format!(
                 "the name of header {index} of the record is no UTF-8"
             ))
-            .at_position(format!(
-                "{}-{}-{}",
+            .at_position(place(
                 message.topic(),
                 message.partition(),
-                message.offset()
+                message.offset(),
             ))
         })?;
         bytes += header.key.len() + header.value.map_or(0, <[u8]>::len);

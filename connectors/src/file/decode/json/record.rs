@@ -42,6 +42,15 @@ pub(super) enum Fault {
     Shape,
     /// A value that does not fit its column.
     Value(Misfit),
+    /// More text behind the record, from this byte on.
+    Behind(usize),
+}
+
+/// What stands in a text.
+enum Found {
+    Nothing,
+    /// A record, and where text goes on behind it.
+    Record(Option<usize>),
 }
 
 impl Fault {
@@ -60,6 +69,10 @@ impl Fault {
                     sql_name(&misfit.data_type)
                 )
             }
+            Self::Behind(at) => format!(
+                "one record is read of a line, and {} follows it at byte {at}",
+                excerpt(text.get(*at..).unwrap_or_default())
+            ),
         }
     }
 }
@@ -169,15 +182,16 @@ impl RecordDecoder {
     ///
     /// A bad record appends nothing in the modes DROPMALFORMED and FAILFAST; in mode PERMISSIVE it appends its row with the
     /// bad fields null, or one row of nulls when it is not an object at all, and its text goes to the corrupt-record column.
-    /// What follows the first value of the text is not looked at, as in Spark.
+    /// Text behind the first value makes the record a bad one that keeps its fields: Spark reads the same row and does not tell.
     pub fn append(&mut self, text: &[u8]) -> Verdict {
         let rows = self.root.len();
         self.context.misfit = None;
         let fault = match self.read(text) {
-            Ok(false) => return Verdict::Blank,
-            Ok(true) => match self.context.misfit.take() {
-                None => return Verdict::Good,
-                Some(misfit) => Fault::Value(misfit),
+            Ok(Found::Nothing) => return Verdict::Blank,
+            Ok(Found::Record(behind)) => match (self.context.misfit.take(), behind) {
+                (None, None) => return Verdict::Good,
+                (Some(misfit), _) => Fault::Value(misfit),
+                (None, Some(at)) => Fault::Behind(at),
             },
             Err(fault) => {
                 self.root.truncate(rows);
@@ -223,12 +237,12 @@ impl RecordDecoder {
         self.root.append_null();
     }
 
-    /// Appends the rows of the text; `false` when there is no record in it.
-    fn read(&mut self, text: &[u8]) -> Result<bool, Fault> {
+    /// Appends the rows of the text.
+    fn read(&mut self, text: &[u8]) -> Result<Found, Fault> {
         let text = checked(text)?;
         let mut cursor = Cursor::new(text, &self.options);
         let result = match cursor.peek_token() {
-            None => return Ok(false),
+            None => return Ok(Found::Nothing),
             Some(b'{') => object(&mut self.root, &mut cursor, &mut self.context).map(|_| true),
             Some(b'[') if self.options.arrays_as_rows => {
                 elements(&mut self.root, &mut cursor, &mut self.context)
@@ -236,7 +250,7 @@ impl RecordDecoder {
             Some(_) => cursor.skip(&mut self.context.scratch).map(|()| false),
         };
         match result {
-            Ok(true) => Ok(true),
+            Ok(true) => Ok(Found::Record(cursor.peek_token().map(|_| cursor.pos))),
             Ok(false) => Err(Fault::Shape),
             Err(syntax) => Err(Fault::Syntax(cursor.pos, syntax)),
         }

@@ -148,6 +148,43 @@ async fn bad_records_are_counted_or_fail_with_file_and_line() {
 }
 
 #[tokio::test]
+async fn p084_lines_that_are_not_one_object_are_bad_records_and_documents_are_rows() {
+    let dirs = Dirs::new();
+    dirs.put_bytes("a.json", b"{\"id\":1}\n42\n[]\nnull\n{\"id\":2}\n", 0);
+    dirs.put_bytes("b.json", b"{\"id\":3}{\"id\":4}\n", 1);
+    let modes = |mode| {
+        JsonSource::new(input(&dirs))
+            .schema(schema())
+            .mode(mode)
+            .build()
+            .unwrap()
+    };
+    for (mode, rows, bad) in [
+        // An array without objects is no row; of two objects on a line the first is read.
+        (ParseMode::Permissive, [vec![1, -1, -1, 2], vec![3]], [2, 1]),
+        (ParseMode::DropMalformed, [vec![1, 2], vec![]], [2, 1]),
+    ] {
+        let (driver, splits) = splits(&dirs, modes(mode)).await;
+        let mut reader = driver.source.reader(0).unwrap();
+        for (split, (rows, bad)) in splits.iter().zip(rows.into_iter().zip(bad)) {
+            assert_eq!(read_split(reader.as_mut(), split, 10).unwrap(), rows);
+            assert_eq!(reader.counts().bad_records, bad, "{mode:?}, {}", split.name);
+        }
+    }
+    let dirs = Dirs::new();
+    dirs.put_bytes("c.json", b"[\n {\"id\": 5},\n {\"id\": 6}\n]\n", 0);
+    let whole = JsonSource::new(input(&dirs))
+        .schema(schema())
+        .multi_line(true)
+        .build()
+        .unwrap();
+    let (driver, splits) = splits(&dirs, whole).await;
+    let mut reader = driver.source.reader(0).unwrap();
+    assert_eq!(read_split(reader.as_mut(), &splits[0], 10).unwrap(), [5, 6]);
+    assert_eq!(reader.counts().bad_records, 0);
+}
+
+#[tokio::test]
 async fn text_and_compressed_files_are_read() {
     let dirs = Dirs::new();
     let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

@@ -112,12 +112,21 @@ fn top_level_arrays_are_one_row_for_each_object() {
 }
 
 #[test]
-fn text_behind_the_first_value_is_not_looked_at() {
+fn p084_text_behind_a_record_makes_it_bad_and_leaves_its_fields() {
+    let text = "{\"k\": \"a\"} {\"k\": \"b\"}\n{\"k\": \"c\"}garbage\n{\"k\": \"d\"} \n";
+    let mut reader = reader(text.as_bytes(), settings(&kvc()), JsonOptions::default());
     assert_eq!(
-        read(
-            &kv(),
-            "{\"k\": \"a\"} {\"k\": \"b\"}\n{\"k\": \"c\"}garbage"
-        ),
-        ["a|null", "c|null"]
+        drain(&mut reader).unwrap(),
+        [
+            "a|null|{\"k\": \"a\"} {\"k\": \"b\"}",
+            "c|null|{\"k\": \"c\"}garbage",
+            "d|null|null"
+        ]
+    );
+    let bad = reader.bad_records();
+    assert_eq!(bad.count, 2);
+    assert_eq!(
+        bad.first.as_ref().unwrap().reason,
+        "one record is read of a line, and {\"k\": \"b\"} follows it at byte 11"
     );
 }
