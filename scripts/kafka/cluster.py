@@ -23,7 +23,7 @@ import uuid
 from jars import JVM, Failure, archive, class_path, home, java, locked
 
 # Seconds: until a broker answers, and from SIGTERM to SIGKILL.
-READY, GRACE = 60, 10
+READY, GRACE = 180, 10
 USER, PASSWORD = "weir", "weir-secret"
 
 # Small and prompt: what otherwise takes minutes (retention, compaction, timed out transactions) takes a fraction of a second.
