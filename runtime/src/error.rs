@@ -147,6 +147,18 @@ impl WeirError {
         self.edit(|inner| inner.position = Some(position.into()))
     }
 
+    /// Adds the place in the source, before what is known of the place in a batch.
+    #[must_use]
+    pub fn found_at(self, place: impl Into<String>) -> Self {
+        let place = place.into();
+        self.edit(|inner| {
+            inner.position = Some(match inner.position.take() {
+                Some(position) => format!("{place}, {position}"),
+                None => place,
+            });
+        })
+    }
+
     /// Who has to act.
     pub fn fault(&self) -> Fault {
         self.0.fault
@@ -289,6 +301,12 @@ mod tests {
             error.to_string(),
             "[DIVIDE_BY_ZERO] division by zero (operator 'project', subtask 1) at in/a.json:7"
         );
+        let error = WeirError::data("bad")
+            .at_position("row 2")
+            .found_at("t-0-9");
+        assert_eq!(error.position(), Some("t-0-9, row 2"));
+        let error = WeirError::data("bad").found_at("t-0-9");
+        assert_eq!(error.position(), Some("t-0-9"));
     }
 
     #[test]

@@ -99,7 +99,7 @@ async fn bad_payloads_end_the_query_with_topic_partition_and_offset() {
         records[42].value = Some(bad.to_vec());
         kafka.send(&topic, &records).await;
         let read = read.replace("MODE", "FAILFAST");
-        let place = format!("{topic}-1-37");
+        let place = format!("{topic}-1-37, ");
         // Rows before it, rows left out before it, and a condition that reads it.
         for sql in [
             format!("SELECT {read}.id FROM records"),
@@ -114,7 +114,8 @@ async fn bad_payloads_end_the_query_with_topic_partition_and_offset() {
                 Ok(_) => panic!("{sql} reads a bad payload"),
             };
             assert_eq!(error.fault(), Fault::Data, "{sql}: {error:?}");
-            assert_eq!(error.position(), Some(place.as_str()), "{sql}: {error}");
+            let position = error.position().unwrap_or_default();
+            assert!(position.starts_with(&place), "{sql}: {error}");
             assert!(error.message().contains(&format!("from_{name}")), "{error}");
         }
     }

@@ -99,7 +99,7 @@ impl SourceTask {
         match places {
             Some(places) if error.fault() == Fault::Data => match self.chain.culprit(batch, &error)
             {
-                Some(row) => error.at_position(places.of(row)),
+                Some(row) => error.found_at(places.of(row)),
                 None => error,
             },
             _ => error,
