@@ -202,7 +202,7 @@ const STATELESS: &[(&str, &str, &str)] = &[
         "does not accept",
     ),
     ("cast", "SELECT CAST(v AS ARRAY<INT>) FROM s", "cannot cast"),
-    ("condition", "SELECT v FROM s WHERE v", "must be a boolean"),
+    ("condition", "SELECT v FROM s WHERE v", "non-boolean predicate"),
     (
         "branches",
         "SELECT CASE WHEN true THEN 1 ELSE array(1) END FROM s",
