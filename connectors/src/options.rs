@@ -1,6 +1,6 @@
 //! [`OptionSpec`]: the options of a connector as one table, and [`Options`]: those a program gives, read by that table.
 //!
-//! The table is what a program may write, what an error lists and what `docs/options.md` is made from ([`reference`]). Names are
+//! The table is what a program may write, what an error lists and what `docs/options.md` is made from ([`reference()`]). Names are
 //! found in any letter case, as users of Spark write them. An option nobody knows is an error that lists those that exist: a
 //! misspelt limit must not be a silent no-op.
 

@@ -66,8 +66,7 @@ pub struct FileStats {
     pub bytes: u64,
 }
 
-/// A file format together with its options, as `format(..)` and `option(..)` of a stream writer set
-/// them. See [`WriteFormat::from_options`].
+/// A file format together with its options, as `format(..)` and `option(..)` of a stream writer set them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteFormat {
     /// Apache Parquet.
