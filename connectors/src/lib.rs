@@ -12,6 +12,7 @@ pub mod noop;
 pub mod rate;
 pub mod socket;
 
+mod calendar;
 pub mod options;
 #[cfg(test)]
 mod test_context;

@@ -4,7 +4,8 @@
 use std::fmt::Write as _;
 
 use arrow::array::timezone::Tz;
-use chrono::{DateTime, Offset, TimeZone, Utc};
+
+use crate::calendar::{civil, region_offset_seconds};
 
 const SECONDS_PER_DAY: i64 = 86_400;
 const MICROS_PER_SECOND: i64 = 1_000_000;
@@ -22,30 +23,10 @@ pub(super) fn push_date(out: &mut String, days: i64) {
     write!(out, "-{month:02}-{day:02}").expect(WRITES);
 }
 
-/// Year, month and day of the proleptic Gregorian calendar, counted in years that begin in March so that the leap day
-/// is the last one.
-fn civil(days: i64) -> (i64, i64, i64) {
-    const DAYS_PER_400_YEARS: i64 = 146_097;
-    const MARCH_1_OF_YEAR_0: i64 = -719_468;
-    let shifted = days - MARCH_1_OF_YEAR_0;
-    let era = shifted.div_euclid(DAYS_PER_400_YEARS);
-    let day_of_era = shifted.rem_euclid(DAYS_PER_400_YEARS);
-    let leap_days = day_of_era / 1460 - day_of_era / 36_524 + day_of_era / 146_096;
-    let year_of_era = (day_of_era - leap_days) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 {
-        from_march + 3
-    } else {
-        from_march - 9
-    };
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
-}
-
 /// Appends `2026-01-01 00:00:07.5`: microseconds since 1970 in UTC, shown in `zone` (UTC without one).
 pub(super) fn push_timestamp(out: &mut String, micros: i64, zone: Option<Tz>) {
-    let seconds = micros.div_euclid(MICROS_PER_SECOND) + offset_seconds(micros, zone);
+    let seconds = micros.div_euclid(MICROS_PER_SECOND)
+        + zone.map_or(0, |zone| region_offset_seconds(&zone, micros));
     push_date(out, seconds.div_euclid(SECONDS_PER_DAY));
     out.push(' ');
     push_clock(
@@ -53,25 +34,6 @@ pub(super) fn push_timestamp(out: &mut String, micros: i64, zone: Option<Tz>) {
         seconds.rem_euclid(SECONDS_PER_DAY),
         micros.rem_euclid(MICROS_PER_SECOND),
     );
-}
-
-/// Seconds that local time is ahead of UTC.
-fn offset_seconds(micros: i64, zone: Option<Tz>) -> i64 {
-    let Some(zone) = zone else { return 0 };
-    // Outside of the calendar's range the offset at its end holds.
-    let end = if micros < 0 {
-        DateTime::<Utc>::MIN_UTC
-    } else {
-        DateTime::<Utc>::MAX_UTC
-    };
-    let instant = DateTime::from_timestamp_micros(micros)
-        .unwrap_or(end)
-        .naive_utc();
-    i64::from(
-        zone.offset_from_utc_datetime(&instant)
-            .fix()
-            .local_minus_utc(),
-    )
 }
 
 /// Appends `09:05:00.25`; no more digits of the fraction than needed.

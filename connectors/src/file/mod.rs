@@ -4,7 +4,6 @@
 //! remembers which ones were read; [`sink`] publishes finished files, each epoch all at once. What users may set stands in
 //! one table, [`options`].
 
-pub(crate) mod calendar;
 pub mod charset;
 pub mod codec;
 pub mod decode;

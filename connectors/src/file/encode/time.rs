@@ -5,7 +5,7 @@
 
 use std::str::FromStr;
 
-use crate::file::calendar::{civil, offset_seconds, push_padded};
+use crate::calendar::{civil, offset_seconds, push_padded};
 use crate::file::decode::parse::Zone;
 use crate::file::pattern::{Moment, TimePattern};
 use crate::options::Options;

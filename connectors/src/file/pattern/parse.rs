@@ -1,7 +1,7 @@
 //! Text to dates and times, by a pattern.
 
 use super::{Field, Item, MONTHS, TimePattern};
-use crate::file::calendar::days_since_1970;
+use crate::calendar::days_since_1970;
 use crate::file::decode::parse::Zone;
 
 const DAY_MICROS: i64 = 86_400_000_000;

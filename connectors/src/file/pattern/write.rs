@@ -4,7 +4,7 @@ use chrono::{DateTime, TimeZone};
 use chrono_tz::OffsetName;
 
 use super::{Field, Item, MONTHS, TimePattern, WEEKDAYS};
-use crate::file::calendar::{civil, days_since_1970, offset_seconds, push_padded};
+use crate::calendar::{civil, days_since_1970, offset_seconds, push_padded};
 use crate::file::decode::parse::Zone;
 
 const SECONDS_PER_DAY: i64 = 86_400;

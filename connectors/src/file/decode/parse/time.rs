@@ -5,7 +5,7 @@
 //! A time without a date is refused: it would mean "today", and no result may depend on the clock.
 
 use super::{Zone, words::word_at};
-use crate::file::calendar::days_since_1970 as days;
+use crate::calendar::days_since_1970 as days;
 
 /// Microseconds in a day.
 const DAY_MICROS: i64 = 86_400_000_000;

@@ -5,7 +5,7 @@ use std::fmt;
 use chrono::{DateTime, NaiveDateTime, Offset, TimeDelta, TimeZone};
 use chrono_tz::Tz;
 
-use crate::file::calendar::offset_seconds;
+use crate::calendar::offset_seconds;
 
 /// A time zone text that is no zone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

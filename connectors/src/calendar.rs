@@ -5,24 +5,26 @@
 
 use chrono::{DateTime, Offset, TimeZone};
 
-use super::decode::parse::Zone;
+use crate::file::decode::parse::Zone;
 
 /// Seconds that local time in `zone` is ahead of UTC at an instant.
 pub(crate) fn offset_seconds(zone: Zone, micros: i64) -> i64 {
     match zone {
         Zone::Utc => 0,
         Zone::Offset(seconds) => seconds.into(),
-        Zone::Region(region) => {
-            // Outside of the calendar's range the offset of its end holds.
-            let instant = DateTime::from_timestamp_micros(micros).unwrap_or(if micros < 0 {
-                DateTime::<chrono::Utc>::MIN_UTC
-            } else {
-                DateTime::<chrono::Utc>::MAX_UTC
-            });
-            let offset = region.offset_from_utc_datetime(&instant.naive_utc());
-            offset.fix().local_minus_utc().into()
-        }
+        Zone::Region(region) => region_offset_seconds(&region, micros),
     }
+}
+
+/// The same for a region with rules of its own. Outside of the calendar's range the offset of its end holds.
+pub(crate) fn region_offset_seconds(region: &impl TimeZone, micros: i64) -> i64 {
+    let instant = DateTime::from_timestamp_micros(micros).unwrap_or(if micros < 0 {
+        DateTime::<chrono::Utc>::MIN_UTC
+    } else {
+        DateTime::<chrono::Utc>::MAX_UTC
+    });
+    let offset = region.offset_from_utc_datetime(&instant.naive_utc());
+    offset.fix().local_minus_utc().into()
 }
 
 /// Appends `value` with leading zeros up to `width` digits.
