@@ -18,6 +18,7 @@ mod types;
 #[cfg(test)]
 mod write_tests;
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BinaryArray};
@@ -114,11 +115,11 @@ fn from_avro(args: Args<'_>) -> Result<Expr> {
     let naming = naming(&options)?.with_mode(mode);
     let returns = column_type(&reader, &naming);
     let built = Reader::new(&writer, &reader, &naming);
-    let reader = built.map_err(|why| wrong_schema("from_avro", &why))?;
+    let payloads = built.map_err(|why| wrong_schema("from_avro", &why))?;
     let wanted = options
         .get("avroSchema")
         .map_or(String::new(), |t| format!(" as {t}"));
-    let codec = FromAvro { reader, mode };
+    let codec = FromAvro { payloads, mode };
     Ok(Kernel::with_codec(
         "from_avro",
         returns,
@@ -140,19 +141,43 @@ fn read_mode(options: &Options) -> Result<Mode> {
     options.mode()
 }
 
+/// What reads the payloads of a column.
+trait Payloads: fmt::Debug + Send + Sync {
+    /// A value for each payload, NULL for bad ones, and why those are bad.
+    fn values(&self, input: &BinaryArray) -> Result<(ArrayRef, Reasons)>;
+}
+
+/// `from_avro` over payloads that are read in one way or another.
 #[derive(Debug)]
-struct FromAvro {
-    reader: Reader,
+struct FromAvro<P> {
+    payloads: P,
     mode: Mode,
 }
 
-impl FromAvro {
-    /// A value for each payload, NULL for bad ones, and why those are bad.
-    fn read(&self, input: &BinaryArray) -> Result<(ArrayRef, Reasons)> {
+impl<P: Payloads> Codec for FromAvro<P> {
+    fn run(&self, input: &ArrayRef) -> Result<ArrayRef> {
+        let input = binary(input)?;
+        let (values, reasons) = self.payloads.values(&input)?;
+        by_mode(self.mode, MALFORMED, "from_avro", &reasons)?;
+        bad_struct(values, &input, &reasons)
+    }
+
+    fn reads_payloads(&self) -> bool {
+        true
+    }
+
+    fn malformed(&self, input: &ArrayRef) -> Result<Reasons> {
+        Ok(self.payloads.values(&binary(input)?)?.1)
+    }
+}
+
+/// All payloads are of one schema.
+impl Payloads for Reader {
+    fn values(&self, input: &BinaryArray) -> Result<(ArrayRef, Reasons)> {
         let rows: Vec<usize> = (0..input.len()).filter(|i| input.is_valid(*i)).collect();
         let payloads: Vec<&[u8]> = rows.iter().map(|i| input.value(*i)).collect();
         let mut reasons = vec![None; payloads.len()];
-        let mut values = self.reader.read(&payloads, &mut reasons)?;
+        let mut values = self.read(&payloads, &mut reasons)?;
         if rows.len() < input.len() {
             let mut at = vec![None; input.len()];
             let mut all = vec![None; input.len()];
@@ -164,23 +189,6 @@ impl FromAvro {
             reasons = all;
         }
         Ok((values, reasons))
-    }
-}
-
-impl Codec for FromAvro {
-    fn run(&self, input: &ArrayRef) -> Result<ArrayRef> {
-        let input = binary(input)?;
-        let (values, reasons) = self.read(&input)?;
-        by_mode(self.mode, MALFORMED, "from_avro", &reasons)?;
-        bad_struct(values, &input, &reasons)
-    }
-
-    fn reads_payloads(&self) -> bool {
-        true
-    }
-
-    fn malformed(&self, input: &ArrayRef) -> Result<Reasons> {
-        Ok(self.read(&binary(input)?)?.1)
     }
 }
 

@@ -15,13 +15,13 @@ use datafusion::logical_expr::Expr;
 use super::super::Args;
 use super::super::error::SparkError;
 use super::super::kernel::{Codec, Kernel};
-use super::super::payload::{Mode, Options, Reasons, bad_struct, binary, by_mode, constant_map};
+use super::super::payload::{Options, Reasons, constant_map};
 use super::super::registry::{self, Asked, Registry, Schema, header, split};
 use super::decode::{Reader, gathered};
 use super::encode::Writer;
 use super::schema::Shape;
 use super::types::{Naming, column_type};
-use super::{MALFORMED, READ_OPTIONS, derived, naming, parsed, read_mode, wrong_schema};
+use super::{FromAvro, Payloads, READ_OPTIONS, derived, naming, parsed, read_mode, wrong_schema};
 
 /// How many ids of one batch the registry may not know; more means that these are no payloads of a registry.
 const MAX_UNKNOWN: usize = 100;
@@ -54,11 +54,10 @@ pub(super) fn from_avro(args: &Args<'_>, input: Expr) -> Result<Expr> {
     };
     let returns = column_type(&reader, &naming);
     let settings = format!("{mode:?} {subject} {which} of {}", registry.shown());
-    let codec = FromRegistered {
+    let payloads = Registered {
         registry,
         reader,
         naming,
-        mode,
         returns: returns.clone(),
         readers: Mutex::default(),
     };
@@ -66,7 +65,7 @@ pub(super) fn from_avro(args: &Args<'_>, input: Expr) -> Result<Expr> {
         "from_avro",
         returns,
         settings,
-        Arc::new(codec),
+        Arc::new(FromAvro { payloads, mode }),
         input,
     ))
 }
@@ -85,24 +84,23 @@ fn shape_of(schema: &Schema) -> Result<Arc<Shape>, String> {
 /// How data of one id are read; a schema that cannot be read as the reader's says why.
 type ById = Result<Arc<Reader>, String>;
 
-struct FromRegistered {
+struct Registered {
     registry: Registry,
     reader: Arc<Shape>,
     naming: Naming,
-    mode: Mode,
     returns: DataType,
     readers: Mutex<HashMap<u32, ById>>,
 }
 
-impl std::fmt::Debug for FromRegistered {
+impl std::fmt::Debug for Registered {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FromRegistered")
+        f.debug_struct("Registered")
             .field("registry", &self.registry)
             .finish_non_exhaustive()
     }
 }
 
-impl FromRegistered {
+impl Registered {
     /// The reader for an id. What the registry knows once it knows for ever; what it does not know now it may know later.
     fn reader(&self, id: u32) -> Result<ById> {
         if let Some(known) = self
@@ -155,9 +153,8 @@ fn by_schema<'a>(input: &'a BinaryArray, reasons: &mut [Option<String>]) -> Vec<
     groups
 }
 
-impl FromRegistered {
-    /// A value for each payload, NULL for bad ones, and why those are bad.
-    fn read(&self, input: &BinaryArray) -> Result<(ArrayRef, Reasons)> {
+impl Payloads for Registered {
+    fn values(&self, input: &BinaryArray) -> Result<(ArrayRef, Reasons)> {
         let mut reasons: Reasons = vec![None; input.len()];
         let (mut columns, mut at, mut unknown) = (vec![], vec![None; input.len()], 0);
         for Group { id, rows, payloads } in by_schema(input, &mut reasons) {
@@ -191,23 +188,6 @@ impl FromRegistered {
             false => gathered(&columns, &at)?,
         };
         Ok((values, reasons))
-    }
-}
-
-impl Codec for FromRegistered {
-    fn run(&self, input: &ArrayRef) -> Result<ArrayRef> {
-        let input = binary(input)?;
-        let (values, reasons) = self.read(&input)?;
-        by_mode(self.mode, MALFORMED, "from_avro", &reasons)?;
-        bad_struct(values, &input, &reasons)
-    }
-
-    fn reads_payloads(&self) -> bool {
-        true
-    }
-
-    fn malformed(&self, input: &ArrayRef) -> Result<Reasons> {
-        Ok(self.read(&binary(input)?)?.1)
     }
 }
 
