@@ -47,15 +47,12 @@
 
 mod dataframe;
 mod expr;
-pub mod functions;
 mod interval;
 mod plan;
 pub mod prelude;
 mod read;
 mod session;
-pub mod sql;
 mod streams;
-pub mod types;
 mod write;
 
 pub use dataframe::{DataFrame, GroupedFrame};
@@ -74,4 +71,6 @@ pub use weir_runtime::{
     QueryProgress, QueryStatus, Result, Sink, Source, Topology, TopologyBuilder, Trigger,
     WeirError,
 };
+pub use weir_sql as sql;
+pub use weir_sql::{functions, types};
 pub use weir_state as state;

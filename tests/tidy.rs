@@ -72,7 +72,7 @@ fn no_file_is_too_long() {
 
 #[test]
 fn crates_point_one_way() {
-    let forbidden: [(&str, &[&str]); 4] = [
+    let forbidden: [(&str, &[&str]); 5] = [
         (
             "state/src",
             &[
@@ -92,7 +92,8 @@ fn crates_point_one_way() {
             "operators/src",
             &["weir_connectors", "weir_state", "actix", "tokio"],
         ),
-        ("connectors/src", &["weir_operators"]),
+        ("connectors/src", &["weir_operators", "weir_sql"]),
+        ("sql/src", &["weir_operators", "weir_state", "actix"]),
     ];
     for (directory, names) in forbidden {
         let importing = offenders(|name, text| {
@@ -127,6 +128,7 @@ fn actix_stays_in_the_actor_files() {
     let importing = offenders(|name, text| {
         let library = name.starts_with("runtime/src")
             || name.starts_with("connectors/src")
+            || name.starts_with("sql/src")
             || name.starts_with("src/");
         library
             && !allowed.contains(&name)

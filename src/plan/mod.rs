@@ -37,8 +37,9 @@ use std::sync::Arc;
 
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::prelude::SessionContext;
-use weir_operators::Expression;
+use weir_operators::{EpochTime, Expression};
 use weir_runtime::{OutputMode, Result, Sink, Stream, Topology, TopologyBuilder, WeirError};
 
 pub(crate) use error::{data_error, plan_error};
@@ -159,7 +160,19 @@ impl Planner<'_> {
 
     /// The executable form of an expression over rows of `schema`.
     fn expression(&self, expr: &Expr, schema: &DFSchema) -> Result<Expression> {
-        let physical = crate::sql::physical(self.context, expr, schema).map_err(plan_error)?;
-        Ok(Expression::new(physical, data_error))
+        Ok(Expression::new(
+            executable(self.context, expr, schema)?,
+            data_error,
+        ))
     }
+}
+
+/// The executable form of an expression over rows of `schema`; the time is that of the epoch.
+fn executable(
+    context: &SessionContext,
+    expr: &Expr,
+    schema: &DFSchema,
+) -> Result<Arc<dyn PhysicalExpr>> {
+    let now = Arc::new(EpochTime) as Arc<dyn PhysicalExpr>;
+    crate::sql::physical(context, expr, schema, &now).map_err(plan_error)
 }

@@ -16,7 +16,7 @@ use weir_runtime::{Result, WeirError};
 
 use super::keys::Keys;
 use crate::functions::aggregates::{Duplicates, depends_on_order, duplicates};
-use crate::plan::{Planner, plan_error};
+use crate::plan::{Planner, executable, plan_error};
 
 /// Name of the function that tells which keys a row's set leaves out.
 const GROUPING: &str = "grouping";
@@ -277,9 +277,7 @@ impl Planner<'_> {
                 let index = shift.of(*column);
                 Ok(Arc::new(Column::new(schema.field(index).name(), index)))
             }
-            Argument::Constant(expr) => {
-                crate::sql::physical(self.context, expr, &DFSchema::empty()).map_err(plan_error)
-            }
+            Argument::Constant(expr) => executable(self.context, expr, &DFSchema::empty()),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Spark SQL on DataFusion: parsing, planning, types.
 //!
-//! DataFusion parses, resolves names and builds plans; this module bends it where Spark differs. [`plan_query`] gives a
+//! DataFusion parses, resolves names and builds plans; this crate bends it where Spark differs. [`plan_query`] gives a
 //! plan with Spark's types that nothing has optimized, [`parse_expr`] one expression over a schema, [`physical`] its
 //! executable form.
 //!
@@ -12,6 +12,7 @@ mod aggregate;
 mod analyze;
 mod ast;
 mod dialect;
+pub mod functions;
 mod generate;
 mod grouping;
 mod hooks;
@@ -22,6 +23,7 @@ mod provider;
 mod raw;
 mod refusal;
 mod session;
+pub mod types;
 mod using;
 
 #[cfg(test)]
@@ -47,8 +49,6 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 pub use generate::{Generate, Generator};
 pub use session::{session_context, session_state};
-
-use weir_operators::EpochTime;
 
 use crate::functions::coerce::timestamp;
 use crate::functions::error::SparkError;
@@ -187,7 +187,7 @@ pub fn parse_expr(ctx: &SessionContext, text: &str, schema: &DFSchema) -> Result
 }
 
 /// The executable form of `expr` over batches of `schema`, after Spark's coercions. Nothing is folded or reordered, so
-/// an error is raised for exactly the rows that cause it.
+/// an error is raised for exactly the rows that cause it. `now` is what gives the time of the epoch where a query runs.
 ///
 /// # Errors
 /// Types that Spark refuses; columns that `schema` lacks.
@@ -195,6 +195,7 @@ pub fn physical(
     ctx: &SessionContext,
     expr: &Expr,
     schema: &DFSchema,
+    now: &Arc<dyn PhysicalExpr>,
 ) -> Result<Arc<dyn PhysicalExpr>> {
     let expr = analyze::coerce_expr(expr.clone(), schema)?;
     let expr = expr.transform_up(|e| Ok(epoch_time(e)))?.data;
@@ -207,7 +208,7 @@ pub fn physical(
         let function = any.downcast_ref::<ScalarFunctionExpr>();
         Ok(
             match function.is_some_and(|f| f.fun().name() == EPOCH_TIME) {
-                true => Transformed::yes(Arc::new(EpochTime) as Arc<dyn PhysicalExpr>),
+                true => Transformed::yes(Arc::clone(now)),
                 false => Transformed::no(node),
             },
         )

@@ -12,7 +12,7 @@ use datafusion::logical_expr::Expr;
 use super::kernel::{Call, Kernel};
 
 /// `expr`, of this type, with equal numbers in equal bits; unchanged if the type holds no floating point numbers.
-pub(crate) fn normalized(expr: Expr, data_type: &DataType) -> Expr {
+pub fn normalized(expr: Expr, data_type: &DataType) -> Expr {
     if !has_floats(data_type) {
         return expr;
     }

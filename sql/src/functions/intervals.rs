@@ -405,7 +405,7 @@ pub(crate) fn calendar_text(months: i32, days: i32, micros: i64) -> String {
 /// An interval written as text: `5 seconds`, `1 day 2 hours`, with an optional leading `interval`.
 ///
 /// Gives (months, days, microseconds), or `None` for text that is no interval.
-pub(crate) fn parse_interval(text: &str) -> Option<(i32, i32, i64)> {
+pub fn parse_interval(text: &str) -> Option<(i32, i32, i64)> {
     let lower = text.trim().to_ascii_lowercase();
     let mut words = lower
         .strip_prefix("interval ")

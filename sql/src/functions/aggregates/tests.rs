@@ -79,7 +79,7 @@ fn rows() -> RecordBatch {
 }
 
 fn state() -> SessionState {
-    crate::sql::session_state("UTC", 1).unwrap()
+    crate::session_state("UTC", 1).unwrap()
 }
 
 /// The function over columns of `rows`, cast as the function wants, and the arguments.

@@ -1,7 +1,7 @@
 //! Time windows: `window`, `session_window`, `window_time` and the row ids that only a running stream could give.
 //!
 //! They are markers that a planner recognises (see [`WindowSpec::of`]); `window` also runs as an ordinary function for
-//! tumbling windows, and sliding windows outside an aggregation become an explode over [`slots`] in `sql::analyze`.
+//! tumbling windows, and sliding windows outside an aggregation become an explode over [`slots`] in `crate::analyze`.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -227,7 +227,7 @@ fn session_window(args: Args<'_>) -> Result<Expr> {
 }
 
 /// The gap of a session window in microseconds, if it is the same for all rows.
-pub(crate) fn constant_gap(gap: &Expr) -> Option<i64> {
+pub fn constant_gap(gap: &Expr) -> Option<i64> {
     let Expr::Literal(value, _) = gap else {
         return None;
     };
@@ -241,7 +241,7 @@ pub(crate) fn constant_gap(gap: &Expr) -> Option<i64> {
 
 /// The gap of a session window for each row, in microseconds (BIGINT): NULL where a text is no interval or anything is NULL. Months
 /// are counted from the row's time.
-pub(crate) fn gap_micros(time: Expr, gap: Expr) -> Expr {
+pub fn gap_micros(time: Expr, gap: Expr) -> Expr {
     Kernel::call(
         "session_gap",
         DataType::Int64,
@@ -365,7 +365,7 @@ fn window_struct(
 }
 
 /// The windows that each row falls into, newest first, as an array of windows (empty for a NULL time).
-pub(crate) fn slots(spec: &Expr) -> Option<Expr> {
+pub fn slots(spec: &Expr) -> Option<Expr> {
     let (kernel, args) = Kernel::of(spec, "window")?;
     let Expr::ScalarFunction(call) = spec else {
         return None;
@@ -381,7 +381,7 @@ pub(crate) fn slots(spec: &Expr) -> Option<Expr> {
 }
 
 /// The window of `size` microseconds that begins at `start`, as a window of this type.
-pub(crate) fn from_start(start: Expr, window: &DataType, size: i64) -> Expr {
+pub fn from_start(start: Expr, window: &DataType, size: i64) -> Expr {
     Kernel::call(
         "window_from_start",
         window.clone(),

@@ -128,7 +128,7 @@ async fn credentials_are_sent_and_never_shown() {
         let server = Server::start(known);
         let ctx = session(&[payload(3, &[2])], 1);
         let sql = format!("SELECT {} FROM t", server.call(options));
-        let plan = crate::sql::plan_query(&ctx, &sql).await.expect("plan");
+        let plan = crate::plan_query(&ctx, &sql).await.expect("plan");
         let shown = format!(
             "{} {plan:?} {:?}",
             plan.display_indent_schema(),

@@ -9,7 +9,7 @@
 //! | `moments.rs` | variances, standard deviations, skewness, kurtosis |
 //! | `percentile.rs` | percentile, median, percentile_approx, mode |
 //!
-//! Spark's other names are other words for these or for aggregates of the libraries; `sql::aggregate` translates them.
+//! Spark's other names are other words for these or for aggregates of the libraries; `crate::aggregate` translates them.
 
 mod averages;
 mod collect;
@@ -49,7 +49,7 @@ pub fn register(state: &mut SessionState) -> Result<()> {
 }
 
 /// Whether the result of an aggregate follows the order of its rows.
-pub(crate) fn depends_on_order(name: &str) -> bool {
+pub fn depends_on_order(name: &str) -> bool {
     const ORDERED: &[&str] = &[
         "first_value",
         "last_value",
@@ -67,7 +67,7 @@ pub(crate) fn depends_on_order(name: &str) -> bool {
 
 /// What equal arguments mean to an aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Duplicates {
+pub enum Duplicates {
     /// The result is the same with and without them.
     Indifferent,
     /// Each counts.
@@ -77,7 +77,7 @@ pub(crate) enum Duplicates {
 }
 
 /// What DISTINCT means for an aggregate.
-pub(crate) fn duplicates(name: &str) -> Duplicates {
+pub fn duplicates(name: &str) -> Duplicates {
     match name {
         "min" | "max" | "bool_and" | "bool_or" | "bit_and" | "bit_or" | "collect_set"
         | "first_value" | "any_value" | "approx_distinct" | "max_by" | "min_by" => {

@@ -4,7 +4,7 @@ use arrow::array::{Array, AsArray};
 use datafusion::prelude::SessionContext;
 
 use super::testing::column;
-use crate::sql::session_context;
+use crate::session_context;
 
 async fn text(ctx: &SessionContext, expr: &str) -> String {
     let (_, values) = column(ctx, &format!("SELECT CAST({expr} AS STRING) AS v"))

@@ -175,7 +175,7 @@ async fn values_are_written_as_in_spark() {
 async fn columns_are_called_after_the_value_alone() {
     let ctx = session(&[], 1);
     let sql = "SELECT from_json(CAST(b AS STRING), 'a INT', map('mode', 'FAILFAST')) FROM t";
-    let plan = crate::sql::plan_query(&ctx, sql).await.expect("plan");
+    let plan = crate::plan_query(&ctx, sql).await.expect("plan");
     assert_eq!(
         plan.schema().field(0).name(),
         "from_json(CAST(b AS STRING))"

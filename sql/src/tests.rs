@@ -339,16 +339,17 @@ async fn expressions_run_over_batches() -> Result<()> {
         &[r#"{"k": "7", "v": 1}"#, r#"{"k": "x", "v": 2}"#],
     );
     let schema = DFSchema::try_from(events.schema())?;
+    let now = datafusion::physical_expr::expressions::lit(0);
     let sum = parse_expr(&ctx, "V + 1 AS w", &schema)?;
     assert!(matches!(&sum, Expr::Alias(a) if a.name == "w"));
-    let out = physical(&ctx, &sum, &schema)?
+    let out = physical(&ctx, &sum, &schema, &now)?
         .evaluate(&events)?
         .into_array(2)?;
     assert_eq!(
         out.as_primitive::<arrow::datatypes::Int32Type>().values(),
         &[2, 3]
     );
-    let built = physical(&ctx, &(col("v") * lit(i32::MAX)), &schema)?;
+    let built = physical(&ctx, &(col("v") * lit(i32::MAX)), &schema, &now)?;
     let error = built.evaluate(&events).expect_err("2 * i32::MAX overflows");
     assert_eq!(
         SparkError::find(&error).map(|e| e.condition),
@@ -357,7 +358,7 @@ async fn expressions_run_over_batches() -> Result<()> {
     assert!(parse_expr(&ctx, "nope + 1", &schema).is_err());
     assert!(parse_expr(&ctx, "*", &schema).is_err());
     let nulls = parse_expr(&ctx, "coalesce(try_cast(k AS INT), v) > 1", &schema)?;
-    let out = physical(&ctx, &nulls, &schema)?
+    let out = physical(&ctx, &nulls, &schema, &now)?
         .evaluate(&events)?
         .into_array(2)?;
     assert_eq!(out.as_boolean().true_count() + out.null_count(), 2);

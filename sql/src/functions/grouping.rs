@@ -10,7 +10,7 @@ use datafusion::logical_expr::{ColumnarValue, Expr};
 use super::kernel::{Call, Kernel};
 
 /// The bits at these positions of a set's id, the first the highest.
-pub(crate) fn bits(id: Expr, positions: &[usize]) -> Expr {
+pub fn bits(id: Expr, positions: &[usize]) -> Expr {
     let positions: Vec<String> = positions.iter().map(ToString::to_string).collect();
     Kernel::call(
         "grouping_bits",
@@ -22,7 +22,7 @@ pub(crate) fn bits(id: Expr, positions: &[usize]) -> Expr {
 }
 
 /// A set's id in the type that plans give it.
-pub(crate) fn id_as(id: Expr, data_type: &DataType) -> Expr {
+pub fn id_as(id: Expr, data_type: &DataType) -> Expr {
     let code = |call: &Call<'_>| {
         call.over_arrays(|arrays| Ok(arrow::compute::cast(&arrays[0], call.returns)?))
     };

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::testing::{as_json, column, error, hex, session, unhex};
 
-const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/payloads");
+const DIRECTORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/payloads");
 
 /// The descriptor of both `.proto` files as an SQL literal.
 static DESCRIPTOR: LazyLock<String> = LazyLock::new(|| format!("X'{}'", hex(&descriptor())));
@@ -23,8 +23,9 @@ fn descriptor() -> Vec<u8> {
 }
 
 fn payload(name: &str) -> Option<Vec<u8>> {
-    let made: Value = serde_json::from_str(include_str!("../../../tests/payloads/protobuf.json"))
-        .expect("fixtures");
+    let made: Value =
+        serde_json::from_str(include_str!("../../../../tests/payloads/protobuf.json"))
+            .expect("fixtures");
     Some(unhex(made[name].as_str().expect("a payload of this name")))
 }
 

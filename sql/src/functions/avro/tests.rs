@@ -30,7 +30,7 @@ fn call(schema: &str, options: &[(&str, &str)]) -> String {
 }
 
 fn cases() -> Vec<Value> {
-    let text = include_str!("../../../tests/payloads/avro.json");
+    let text = include_str!("../../../../tests/payloads/avro.json");
     serde_json::from_str(text).expect("fixtures")
 }
 

@@ -9,8 +9,8 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 
 use super::SparkError;
-use crate::sql::{plan_query, session_context};
 use crate::types::type_name;
+use crate::{plan_query, session_context};
 
 /// Bytes from hexadecimal digits.
 pub(crate) fn unhex(text: &str) -> Vec<u8> {
