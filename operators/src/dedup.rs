@@ -132,6 +132,8 @@ struct Deduplicate {
     seen: usize,
     /// Slots of the rows of a batch.
     slots: Vec<usize>,
+    /// By slot, whether the key was known before the epoch; of the slots that have been asked about.
+    known: Vec<bool>,
 }
 
 impl Deduplicate {
@@ -144,6 +146,7 @@ impl Deduplicate {
             candidates: Candidates::default(),
             seen: 0,
             slots: Vec::new(),
+            known: Vec::new(),
         })
     }
 
@@ -175,42 +178,50 @@ impl Deduplicate {
         Ok((rows, Some(times)))
     }
 
-    /// Gives each new key of the epoch its first row, and to the state what it has to remember.
-    fn settle(&mut self) -> Result<candidates::Selection> {
+    /// Finds out which of the touched keys are new and has the state remember them, unless what it remembers depends on the row.
+    fn learn(&mut self) -> Result<()> {
         let table = table(&mut self.state)?;
         table.load()?;
-        let micros = match self.forget {
-            Forget::After { micros } => micros,
-            _ => 0,
-        };
-        let expiring = matches!(self.forget, Forget::After { .. });
-        let times = match self.time {
-            Some(column) if expiring => self
-                .candidates
-                .batches()
-                .map(|batch| instants(batch.column(column)))
-                .collect::<Result<Vec<_>>>()?,
-            _ => Vec::new(),
-        };
-        let mut selection = self.candidates.selection();
-        for (slot, place) in self.candidates.places().iter().enumerate() {
-            if table.value(slot).is_some() {
-                continue;
-            }
-            selection.select(*place)?;
-            if expiring {
-                let times = &times[place.batch as usize];
-                let row = place.row as usize;
-                let time = if times.is_null(row) {
-                    0
-                } else {
-                    times.value(row)
-                };
-                table.set_expiring(slot, &[], time.saturating_add(micros));
-            } else {
+        let at_once = !matches!(self.forget, Forget::After { .. });
+        for slot in self.known.len()..table.touched() {
+            let known = table.value(slot).is_some();
+            self.known.push(known);
+            if at_once && !known {
                 table.set(slot, &[]);
             }
         }
+        Ok(())
+    }
+
+    /// Gives each new key of the epoch its first row.
+    fn settle(&mut self) -> Result<candidates::Selection> {
+        self.learn()?;
+        let mut selection = self.candidates.selection();
+        let mut known = std::mem::take(&mut self.known);
+        let new = || {
+            let places = self.candidates.places().iter().enumerate();
+            places.filter(|(slot, _)| !known[*slot])
+        };
+        for (_, place) in new() {
+            selection.select(*place)?;
+        }
+        if let (Forget::After { micros }, Some(column)) = (self.forget, self.time) {
+            let batches = self.candidates.batches();
+            let times: Vec<TimestampMicrosecondArray> = batches
+                .map(|batch| instants(batch.column(column)))
+                .collect::<Result<_>>()?;
+            let table = table(&mut self.state)?;
+            for (slot, place) in new() {
+                let (times, row) = (&times[place.batch as usize], place.row as usize);
+                let time = match times.is_null(row) {
+                    true => 0,
+                    false => times.value(row),
+                };
+                table.set_expiring(slot, &[], time.saturating_add(micros));
+            }
+        }
+        known.clear();
+        self.known = known;
         Ok(selection)
     }
 
@@ -277,6 +288,10 @@ impl Operator for Deduplicate {
         });
         self.slots.clear();
         table.touch_all(keys, &mut self.slots);
+        if table.is_loaded() {
+            // While the entries are in the processor's caches; what lies in files is asked for once, at the end.
+            self.learn()?;
+        }
         for (row, slot) in (0..).zip(&self.slots) {
             self.candidates.offer(*slot, context.origin, row);
         }

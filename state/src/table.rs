@@ -18,6 +18,7 @@ use std::ops::Range;
 
 use self::hashed::Hashed;
 use self::ordered::Ordered;
+use crate::changelog::{Compression, Records};
 use crate::error::{Result, StateError};
 use crate::files::{TableFiles, group_key};
 
@@ -208,6 +209,23 @@ impl Table {
         }
     }
 
+    /// The entry of a slot came and went within the epoch, or goes instead of getting a last value: it is not there at the epoch's
+    /// end, and counts as updated and as removed. The slot has been looked up ([`load`](Self::load)).
+    pub fn pass(&mut self, slot: usize) {
+        match &mut self.store {
+            Store::Hashed(table) => {
+                let removed = table.removed;
+                table.remove(slot);
+                (table.updated, table.removed) = (table.updated + 1, removed + 1);
+            }
+            Store::Ordered(table) => {
+                let removed = table.removed;
+                table.remove(slot);
+                (table.updated, table.removed) = (table.updated + 1, removed + 1);
+            }
+        }
+    }
+
     /// Removes every entry whose time (timed) or expiry (expiring) is at or before `bound`, handing each to `visit` in order of
     /// (time, key). Touched slots of removed entries read as absent afterwards. Other tables have nothing to expire.
     ///
@@ -394,6 +412,21 @@ impl Table {
         match &self.store {
             Store::Hashed(table) => table.each(visit),
             Store::Ordered(table) => table.each(visit),
+        }
+    }
+
+    /// The records of what the epoch changed, if they are written already; to be asked once, before the epoch is ended.
+    pub(crate) fn take_log(&mut self) -> Option<Records> {
+        match &mut self.store {
+            Store::Hashed(table) => table.take_log(),
+            Store::Ordered(_) => None,
+        }
+    }
+
+    /// Whether the records of what the next epoch changes may be written before its end. Between epochs.
+    pub(crate) fn keep_log(&mut self, compression: Option<Compression>) {
+        if let Store::Hashed(table) = &mut self.store {
+            table.keep_log(compression);
         }
     }
 

@@ -8,13 +8,14 @@ use arrow::datatypes::TimestampMicrosecondType;
 use weir_runtime::Table;
 use weir_runtime::{Outbox, Result, RowKind, Rows};
 
-use super::emit::{CHUNK, Emitter};
+use super::emit::{CHUNK, Emitter, taken};
 
 /// The new sessions of an epoch, by leader, and what became of the old ones.
 #[derive(Default)]
 pub(super) struct Settled {
-    /// Slot and leader of each new session.
+    /// Slot and leader of each new session, and of those that are complete already.
     pub(super) new: Vec<(usize, u32)>,
+    pub(super) complete: Vec<(usize, u32)>,
     /// Starts, ends and states by leader.
     pub(super) values: Vec<ArrayRef>,
     /// Leader of each absorbed session, ascending by slot, and their starts, ends and states.
@@ -81,13 +82,6 @@ fn replaced(absorbed: &[u32], new: &[(usize, u32)], next: &mut usize) -> Vec<Ran
         from..*next
     };
     new.iter().map(|(_, leader)| of(*leader)).collect()
-}
-
-fn taken(columns: &[ArrayRef], indices: &UInt32Array) -> Result<Vec<ArrayRef>> {
-    let taken = columns
-        .iter()
-        .map(|column| arrow::compute::take(column, indices, None));
-    Ok(taken.collect::<Result<_, _>>()?)
 }
 
 fn sliced(columns: &[ArrayRef], from: usize, length: usize) -> Vec<ArrayRef> {

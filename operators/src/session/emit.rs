@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StructArray};
+use arrow::array::{ArrayRef, RecordBatch, StructArray, UInt32Array};
 use arrow::datatypes::{DataType, SchemaRef};
-use weir_runtime::{Outbox, Result, Rows, WeirError};
+use weir_runtime::{Outbox, Result, Rows, Table, WeirError};
 
 use super::SessionAggregation;
+use super::changes::Settled;
 use crate::aggregate::Calls;
 use crate::expression::batch_of;
 use crate::row_codec::RowCodec;
@@ -39,6 +40,22 @@ impl Emitter {
         })
     }
 
+    /// Emits the sessions of an epoch that were complete before anything was stored of them.
+    pub(super) fn complete(
+        &self,
+        settled: &Settled,
+        table: &Table,
+        out: &mut Outbox,
+    ) -> Result<()> {
+        for chunk in settled.complete.chunks(CHUNK) {
+            let leaders = UInt32Array::from_iter_values(chunk.iter().map(|(_, leader)| *leader));
+            let values = taken(&settled.values, &leaders)?;
+            let keys = chunk.iter().map(|(slot, _)| table.key(*slot));
+            out.emit(Rows::inserts(self.batch(keys, &values, chunk.len())?));
+        }
+        Ok(())
+    }
+
     /// The rows of `count` sessions with these keys; `values` are their starts, ends and states.
     pub(super) fn batch<'a, I>(
         &'a self,
@@ -65,6 +82,14 @@ impl Emitter {
         columns.extend(self.calls.evaluate(states, count)?);
         batch_of(&self.output, columns, count)
     }
+}
+
+/// These rows of columns.
+pub(super) fn taken(columns: &[ArrayRef], indices: &UInt32Array) -> Result<Vec<ArrayRef>> {
+    let taken = columns
+        .iter()
+        .map(|column| arrow::compute::take(column, indices, None));
+    Ok(taken.collect::<Result<_, _>>()?)
 }
 
 /// Many byte strings in one buffer.

@@ -147,8 +147,17 @@ impl Sessionizer {
             .update(&self.calls, false, &ranges.batch, &groups, total)
     }
 
-    /// Unites the epoch's fragments with the stored sessions and writes the lists.
-    fn settle(&mut self) -> Result<Settled> {
+    /// Sessions that end at or before it are complete at the end of the epoch.
+    fn bound(&self, context: &OperatorContext) -> i64 {
+        match self.mode {
+            OutputMode::Complete => i64::MIN,
+            _ => context.watermark_ms.saturating_mul(1000),
+        }
+    }
+
+    /// Unites the epoch's fragments with the stored sessions and writes the lists of what is not complete up to `bound`; stored
+    /// sessions that are go to `leaving`.
+    fn settle(&mut self, bound: i64, leaving: &mut Leaving) -> Result<Settled> {
         let table = table(&mut self.state)?;
         table.load()?;
         if self.calls.ordered() {
@@ -178,33 +187,41 @@ impl Sessionizer {
             ends,
             ..
         } = union;
-        let expiring = self.mode != OutputMode::Complete;
+        let completion = states::Completion {
+            bound,
+            expiring: self.mode != OutputMode::Complete,
+        };
         let lists = states::Lists {
             finals: &finals,
             bounds: &bounds,
             ends: &ends,
         };
-        let new = states::write(table, &self.emitter, &lists, &values, expiring)?;
-        self.stored = self.stored + new.len() as u64 - absorbed.len() as u64;
+        let written = states::write(table, &self.emitter, &lists, &values, completion)?;
+        let added = written.new.len() - written.complete.len();
+        let gone = absorbed.len() + written.leaving.keys.len();
+        self.stored = self.stored + added as u64 - gone as u64;
+        *leaving = written.leaving;
         Ok(Settled {
-            new,
+            new: written.new,
+            complete: written.complete,
             values,
             absorbed,
             old,
         })
     }
 
-    /// Forgets the sessions that the watermark completes; in append mode they are what is emitted.
-    fn evict(&mut self, context: &OperatorContext, out: &mut Outbox) -> Result<()> {
-        if self.mode == OutputMode::Complete || context.watermark_ms == i64::MIN {
+    /// Forgets the sessions that the watermark completes; in append mode they are emitted behind those that left already.
+    fn evict(&mut self, bound: i64, mut leaving: Leaving, out: &mut Outbox) -> Result<()> {
+        if bound == i64::MIN {
             return Ok(());
         }
-        let bound = context.watermark_ms.saturating_mul(1000);
-        let mut complete = Leaving::default();
-        let wanted = self.mode == OutputMode::Append;
         let table = table(&mut self.state)?;
-        self.stored -= evict(table, bound, wanted.then_some(&mut complete))?;
-        complete.emit(&self.emitter, out)
+        let wanted = self.mode == OutputMode::Append;
+        self.stored -= evict(table, bound, wanted.then_some(&mut leaving))?;
+        match wanted {
+            true => leaving.emit(&self.emitter, out),
+            false => Ok(()),
+        }
     }
 
     fn emit_all(&mut self, out: &mut Outbox) -> Result<()> {
@@ -278,9 +295,14 @@ impl Operator for Sessionizer {
     }
 
     fn on_epoch_end(&mut self, context: &OperatorContext, out: &mut Outbox) -> Result<()> {
-        let settled = self.settle()?;
+        let bound = self.bound(context);
+        let mut leaving = Leaving::default();
+        let settled = self.settle(bound, &mut leaving)?;
         match self.mode {
-            OutputMode::Append => {}
+            OutputMode::Append => {
+                let table = table(&mut self.state)?;
+                self.emitter.complete(&settled, table, out)?;
+            }
             OutputMode::Update => {
                 let table = table(&mut self.state)?;
                 changes::emit(&settled, table, &self.emitter, self.emit_before, out)?;
@@ -288,6 +310,6 @@ impl Operator for Sessionizer {
             OutputMode::Complete => self.emit_all(out)?,
         }
         drop(settled);
-        self.evict(context, out)
+        self.evict(bound, leaving, out)
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, TimestampMicrosecondArray};
+use arrow::array::{Array, ArrayRef, TimestampMicrosecondArray, UInt32Array};
 use arrow::datatypes::DataType;
 use weir_runtime::Table;
 use weir_runtime::{Result, WeirError};
 
-use super::emit::Emitter;
+use super::emit::{Emitter, Leaving, taken};
 use super::list;
 use super::merge::{Final, Piece, Union};
 use crate::aggregate::{Accumulators, Calls};
@@ -93,21 +93,48 @@ pub(super) struct Lists<'a> {
     pub(super) ends: &'a [i64],
 }
 
-/// Writes the list of each touched key, with the first end as expiry if `expiring`; gives slot and leader of the new sessions.
+/// What became of the sessions of the touched keys.
+#[derive(Default)]
+pub(super) struct Written {
+    /// Slot and leader of each new session.
+    pub(super) new: Vec<(usize, u32)>,
+    /// Those of them that are complete already: they are in no list.
+    pub(super) complete: Vec<(usize, u32)>,
+    /// Stored sessions that nothing touched and that are complete: they are in no list any more.
+    pub(super) leaving: Leaving,
+}
+
+/// When sessions are complete.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Completion {
+    /// Sessions that end at or before it are, in microseconds.
+    pub(super) bound: i64,
+    /// Lists expire with the first end; else they stay for ever.
+    pub(super) expiring: bool,
+}
+
+/// Writes the list of each touched key: of its sessions those that are not complete.
 pub(super) fn write(
     table: &mut Table,
     emitter: &Emitter,
     lists: &Lists<'_>,
     values: &[ArrayRef],
-    expiring: bool,
-) -> Result<Vec<(usize, u32)>> {
+    completion: Completion,
+) -> Result<Written> {
     let Lists {
         finals,
         bounds,
         ends,
     } = *lists;
-    let rows = emitter.values.encode(values, ends.len())?;
-    let mut new = Vec::with_capacity(ends.len());
+    let bound = completion.bound;
+    let open = finals.iter().filter_map(|last| match last {
+        Final::New(leader) if ends[*leader as usize] > bound => Some(*leader),
+        _ => None,
+    });
+    let open = UInt32Array::from_iter_values(open);
+    let rows = emitter.values.encode(&taken(values, &open)?, open.len())?;
+    let mut next = 0;
+    let mut written = Written::default();
     let mut list = Vec::new();
     let mut from = 0;
     for (slot, to) in bounds.iter().enumerate() {
@@ -117,11 +144,17 @@ pub(super) fn write(
         let mut first = None;
         let mut stored = list::sessions(table.value(slot).unwrap_or_default()).enumerate();
         for last in own {
-            let end = match last {
+            match last {
                 Final::New(leader) => {
-                    new.push((slot, *leader));
-                    list::push(&mut list, rows.get(*leader as usize));
-                    ends[*leader as usize]
+                    written.new.push((slot, *leader));
+                    let end = ends[*leader as usize];
+                    if end <= bound {
+                        written.complete.push((slot, *leader));
+                        continue;
+                    }
+                    list::push(&mut list, rows.get(next));
+                    next += 1;
+                    first.get_or_insert(end);
                 }
                 Final::Kept(number) => {
                     let kept = stored.find(|(index, _)| *index == *number as usize);
@@ -129,17 +162,20 @@ pub(super) fn write(
                         WeirError::internal("a stored session is gone while its list is written")
                     })?;
                     let kept = kept?;
+                    if kept.end <= bound {
+                        written.leaving.push(table.key(slot), kept.row);
+                        continue;
+                    }
                     list::push(&mut list, kept.row);
-                    kept.end
+                    first.get_or_insert(kept.end);
                 }
-            };
-            first.get_or_insert(end);
+            }
         }
         match first {
-            Some(first) if expiring => table.set_expiring(slot, &list, first),
+            Some(first) if completion.expiring => table.set_expiring(slot, &list, first),
             Some(_) => table.set(slot, &list),
-            None => {}
+            None => table.pass(slot),
         }
     }
-    Ok(new)
+    Ok(written)
 }

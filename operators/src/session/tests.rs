@@ -184,6 +184,23 @@ fn sessions_that_touch_are_one_and_close_when_the_watermark_reaches_their_end() 
 }
 
 #[test]
+fn sessions_complete_at_the_end_of_their_epoch_are_never_stored() {
+    let mut driven = Driven::new(OutputMode::Append, false, false);
+    driven.plain(None, vec![row(0, 1)]);
+    let rows = vec![row(20, 2), row(22, 3), row(40, 4), (2, Some(21), 5, 5)];
+    let complete = driven.plain(Some(30), rows);
+    let expected = [
+        (1, 20, 27, vec![2, 5]),
+        (2, 21, 26, vec![1, 5]),
+        (1, 0, 5, vec![1, 1]),
+    ];
+    assert_eq!(complete, expected);
+    assert_eq!((driven.sessions(), driven.entries()), (1, 1));
+    assert_eq!(driven.plain(Some(45), vec![]), [(1, 40, 45, vec![1, 4])]);
+    assert_eq!((driven.sessions(), driven.entries()), (0, 0));
+}
+
+#[test]
 fn a_row_between_stored_sessions_makes_them_one() {
     let mut driven = Driven::new(OutputMode::Append, true, false);
     driven.plain(None, vec![row(0, 1), row(8, 2)]);

@@ -2,7 +2,7 @@
 //!
 //! An entry is one contiguous piece (header, key, value), so that one look at an entry is one look at memory. Addresses count
 //! units of 8 bytes and stay valid until the arena is rebuilt; what is replaced stays behind as garbage, marked dead, so that the
-//! arena can be walked from its start to its end without an index.
+//! arena can be walked from its start to its end without an index. An entry of just the size of a dead one takes its place.
 
 use std::hint::black_box;
 
@@ -18,6 +18,8 @@ const HEADER: usize = 32;
 const LINE: usize = 64;
 /// Entries looked at ahead: enough for their looks to overlap, few enough to stay in the nearest cache until they are used.
 pub(crate) const AHEAD: usize = 64;
+/// Units of the largest dead entries whose places are remembered.
+const REUSED_UNITS: usize = 64;
 /// Where the flags are in it.
 const FLAGS: usize = 30;
 
@@ -27,7 +29,7 @@ pub(crate) const PRESENT: u8 = 1;
 pub(crate) const UNKNOWN: u8 = 2;
 /// Differs from what the files of RocksDB hold.
 pub(crate) const DIRTY: u8 = 4;
-/// Set or removed in the open epoch.
+/// Set or removed in the epoch of the last touch.
 pub(crate) const CHANGED: u8 = 8;
 /// The files of RocksDB may hold a value.
 pub(crate) const IN_FILES: u8 = 16;
@@ -105,6 +107,8 @@ pub(crate) struct Arena {
     lasting: bool,
     used: usize,
     garbage: usize,
+    /// Dead entries, by size in units.
+    dead: Vec<Vec<u32>>,
 }
 
 impl Arena {
@@ -129,6 +133,13 @@ impl Arena {
         header.value_cap =
             u32::try_from(body - key.len()).expect("invariant: a key or value has less than 4 GiB");
         let size = HEADER + body;
+        if let Some(address) = self.dead.get_mut(size / UNIT).and_then(Vec::pop) {
+            self.garbage -= size;
+            let entry = self.at_mut(address);
+            entry[..HEADER].copy_from_slice(&header.to_bytes());
+            entry[HEADER..HEADER + key.len()].copy_from_slice(key);
+            return address;
+        }
         let (index, chunk) = self.chunk_for(size);
         let offset = chunk.take(size);
         let entry = &mut chunk.bytes_mut()[offset..];
@@ -186,11 +197,12 @@ impl Arena {
         black_box(addresses.fold(0, |all, address| all ^ self.glance(address)));
     }
 
-    /// Marks the entry as touched.
+    /// Marks the entry as touched, and as not yet changed in this epoch.
     pub(crate) fn stamp(&mut self, address: u32, stamp: u32, slot: u32) {
         let entry = self.at_mut(address);
         entry[0..4].copy_from_slice(&stamp.to_le_bytes());
         entry[4..8].copy_from_slice(&slot.to_le_bytes());
+        entry[FLAGS] &= !(CHANGED | BLIND);
     }
 
     pub(crate) fn key(&self, address: u32) -> &[u8] {
@@ -237,7 +249,14 @@ impl Arena {
     /// Turns an entry into garbage.
     pub(crate) fn kill(&mut self, address: u32) {
         let header = self.header(address);
+        let units = header.size() / UNIT;
         self.garbage += header.size();
+        if units <= REUSED_UNITS {
+            if self.dead.len() <= units {
+                self.dead.resize_with(units + 1, Vec::new);
+            }
+            self.dead[units].push(address);
+        }
         self.set_header(
             address,
             Header {
@@ -247,7 +266,7 @@ impl Arena {
         );
     }
 
-    /// Every live entry with its address, in the order they were made.
+    /// Every live entry with its address, in the order of addresses.
     pub(crate) fn walk(&self) -> impl Iterator<Item = (u32, Header)> {
         self.chunks
             .iter()
@@ -300,7 +319,12 @@ impl Arena {
 
     /// Bytes allocated.
     pub(crate) fn allocated(&self) -> usize {
-        self.chunks.iter().map(Chunk::memory_bytes).sum()
+        let chunks: usize = self.chunks.iter().map(Chunk::memory_bytes).sum();
+        let dead = self
+            .dead
+            .iter()
+            .map(|places| places.capacity() * size_of::<u32>());
+        chunks + dead.sum::<usize>()
     }
 }
 
@@ -374,6 +398,21 @@ mod tests {
         let walked: Vec<u32> = arena.walk().map(|(address, _)| address).collect();
         let addresses: Vec<u32> = placed.iter().map(|(address, ..)| *address).collect();
         assert_eq!(walked, addresses);
+    }
+
+    #[test]
+    fn arena_entry_of_the_size_of_a_dead_one_takes_its_place() {
+        let mut arena = Arena::default();
+        let first = arena.push(header(8), b"abc");
+        let second = arena.push(header(8), b"def");
+        arena.kill(first);
+        assert_ne!(arena.push(header(80), b"longer"), first);
+        let garbage = arena.garbage();
+        let again = arena.push(header(8), b"ghi");
+        assert_eq!((again, arena.key(again)), (first, &b"ghi"[..]));
+        assert!(garbage > 0 && arena.garbage() == 0);
+        let (head, walked) = (arena.header(second), arena.walk().count());
+        assert!(head.is(PRESENT) && walked == 3, "{walked} entries");
     }
 
     #[test]

@@ -14,10 +14,11 @@ mod touch;
 
 use std::collections::BTreeMap;
 
-use super::TableKind;
 use super::arena::{BLIND, CHANGED, DIRTY, Header, PRESENT, UNKNOWN};
 use super::expiry::ExpiryIndex;
 use super::shard::Shard;
+use super::{Entry, TableKind};
+use crate::changelog::Records;
 use crate::files::TableFiles;
 
 /// Room made for the value of a new entry before any value was seen.
@@ -71,6 +72,14 @@ pub(crate) struct Hashed {
     unknown: Vec<u32>,
     /// Slots set or removed without having been looked up.
     blind: Vec<u32>,
+    log: Option<Log>,
+}
+
+/// Records of the entries set in the open epoch, for as long as each is set once and none removed.
+#[derive(Debug)]
+struct Log {
+    records: Records,
+    count: usize,
 }
 
 impl Hashed {
@@ -98,6 +107,7 @@ impl Hashed {
             pending: None,
             unknown: Vec::new(),
             blind: Vec::new(),
+            log: None,
         }
     }
 
@@ -188,7 +198,7 @@ impl Hashed {
         if shard.dead {
             shard.revive(self.stamp);
         }
-        let (header, _, old) = shard.arena().entry(address);
+        let (header, key, old) = shard.arena().entry(address);
         let time = if expiring { expires } else { header.time };
         let noted = header.is(PRESENT) && header.time == time;
         let present = header.is(PRESENT);
@@ -196,6 +206,18 @@ impl Hashed {
             return;
         }
         self.changed = true;
+        if header.is(CHANGED) {
+            self.log = None;
+        } else if let Some(log) = &mut self.log {
+            let group = header.group.into();
+            log.records.set(Entry {
+                group,
+                time,
+                key,
+                value,
+            });
+            log.count += 1;
+        }
         let mut flags = (header.flags | PRESENT | DIRTY | CHANGED) & !UNKNOWN;
         if header.is(UNKNOWN) {
             flags |= BLIND;
@@ -227,6 +249,7 @@ impl Hashed {
             return;
         }
         self.changed = true;
+        self.log = None;
         let mut flags = (header.flags | DIRTY | CHANGED) & !(PRESENT | UNKNOWN);
         if header.is(PRESENT) {
             shard.rows -= 1;

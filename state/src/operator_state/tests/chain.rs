@@ -208,3 +208,45 @@ async fn rewritten_values_survive() {
     ];
     assert_eq!(entries(state.table(0)), expected);
 }
+
+/// Whether the records of an epoch are there before its end, after `work` on a table of some keys.
+async fn logged(work: fn(&mut Table)) -> bool {
+    let location = memory();
+    let mut state =
+        OperatorState::create(config(&location, 0, 1), &[keyed()], 0..4096).expect("create");
+    for key in 0..100_u8 {
+        set(state.table(0), &[key], b"0");
+    }
+    assert!(state.table(0).take_log().is_none(), "everything is written");
+    state.commit(Epoch(0)).await.expect("commit");
+    work(state.table(0));
+    state.table(0).take_log().is_some()
+}
+
+#[tokio::test]
+async fn changes_are_written_as_they_come_while_each_key_is_set_once() {
+    assert!(
+        logged(|table| {
+            set(table, b"\x01", b"1");
+            set(table, b"\x02", b"1");
+            set(table, b"new", b"1");
+        })
+        .await
+    );
+    let twice = logged(|table| {
+        set(table, b"\x01", b"1");
+        set(table, b"\x01", b"2");
+    });
+    assert!(!twice.await);
+    let removed = logged(|table| {
+        set(table, b"\x01", b"1");
+        let slot = table.touch(0, 0, b"\x02");
+        table.remove(slot);
+    });
+    assert!(!removed.await);
+    let only_read = logged(|table| {
+        set(table, b"\x01", b"1");
+        table.touch(0, 0, b"other");
+    });
+    assert!(!only_read.await);
+}

@@ -16,6 +16,7 @@ enum Op {
     SetBlind(usize, u8, i64, u8),
     Remove(usize, u8, i64),
     RemoveBlind(usize, u8, i64),
+    Pass(usize, u8, i64),
     Read(usize, u8, i64),
     Expire(usize, i64),
     ExpireSilently(usize, i64),
@@ -39,6 +40,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (table.clone(), key.clone(), time.clone()).prop_map(|(t, k, at)| Op::Remove(t, k, at)),
         1 => (table.clone(), key.clone(), time.clone())
             .prop_map(|(t, k, at)| Op::RemoveBlind(t, k, at)),
+        1 => (table.clone(), key.clone(), time.clone()).prop_map(|(t, k, at)| Op::Pass(t, k, at)),
         2 => (table.clone(), key, time.clone()).prop_map(|(t, k, at)| Op::Read(t, k, at)),
         1 => (table.clone(), time.clone()).prop_map(|(t, at)| Op::Expire(t, at)),
         1 => (table, time).prop_map(|(t, at)| Op::ExpireSilently(t, at)),
@@ -173,6 +175,21 @@ impl World {
         let id = self.id(index, &key, time);
         let (table, slot) = self.at(index, &key, time, load);
         table.remove(slot);
+        self.models[index].remove(&id);
+        self.check_value(index, &key, time);
+    }
+
+    fn pass(&mut self, index: usize, key: u8, time: i64) {
+        let key = key_bytes(key);
+        let id = self.id(index, &key, time);
+        let (table, slot) = self.at(index, &key, time, true);
+        let before = table.stats();
+        table.pass(slot);
+        let after = table.stats();
+        assert_eq!(
+            (after.updated, after.removed),
+            (before.updated + 1, before.removed + 1)
+        );
         self.models[index].remove(&id);
         self.check_value(index, &key, time);
     }
@@ -319,6 +336,7 @@ impl World {
             Op::SetBlind(table, key, time, length) => self.set(table, key, time, length, false),
             Op::Remove(table, key, time) => self.remove(table, key, time, true),
             Op::RemoveBlind(table, key, time) => self.remove(table, key, time, false),
+            Op::Pass(table, key, time) => self.pass(table, key, time),
             Op::Read(table, key, time) => self.check_value(table, &key_bytes(key), time),
             Op::Expire(table, bound) => self.expire(table, bound, false),
             Op::ExpireSilently(table, bound) => self.expire(table, bound, true),

@@ -1,10 +1,11 @@
 //! The end of an epoch: what changed is handed on, slots are void, memory nobody needs goes back.
 
-use super::{ExpiryIndex, Hashed, Slot};
+use super::{ExpiryIndex, Hashed, Log, Slot};
+use crate::changelog::{Compression, Records};
 use crate::error::Result;
-use crate::table::arena::{BLIND, CHANGED, DIRTY, Header, IN_FILES, PRESENT};
+use crate::table::arena::{CHANGED, DIRTY, IN_FILES, PRESENT};
 use crate::table::shard::Shard;
-use crate::table::{Change, Entry};
+use crate::table::{Change, Entry, TableKind};
 
 /// Slots whose memory is kept from epoch to epoch whatever the last one needed.
 const SLOTS_KEPT: usize = 1 << 14;
@@ -13,6 +14,26 @@ impl Hashed {
     /// True if the open epoch changed anything.
     pub(crate) fn has_changes(&self) -> bool {
         self.changed
+    }
+
+    /// What the open epoch changed as records, if they were written while it went on: then there is nothing left to hand on.
+    pub(crate) fn take_log(&mut self) -> Option<Records> {
+        let log = self.log.take()?;
+        // Every slot was set once, so every entry is there and none needs another look.
+        let whole = log.count == self.slots.len() && self.blind.is_empty();
+        whole.then(|| {
+            self.slots.clear();
+            log.records
+        })
+    }
+
+    /// Whether to write the records of changes while entries are at hand, where the kind of table allows it. Between epochs.
+    pub(crate) fn keep_log(&mut self, compression: Option<Compression>) {
+        let keyed = self.kind == TableKind::Keyed;
+        self.log = compression.filter(|_| keyed).map(|compression| Log {
+            records: Records::new(compression),
+            count: 0,
+        });
     }
 
     /// Ends the epoch: hands what changed to `changes` (what expired first, as a bound), voids the slots and gives back memory
@@ -36,6 +57,7 @@ impl Hashed {
         slots.clear();
         self.slots = slots;
         self.unknown.clear();
+        self.log = None;
         self.drop_empty();
         self.compact();
         self.bound = None;
@@ -45,7 +67,7 @@ impl Hashed {
         Ok(())
     }
 
-    /// Hands on what happened to a touched entry and takes its marks of the epoch away.
+    /// Hands on what happened to a touched entry; one that is not there goes.
     fn settle(&mut self, slot: Slot, changes: &mut dyn FnMut(Change<'_>)) {
         let timed = self.timed();
         let bound = self.bound.filter(|_| timed);
@@ -71,11 +93,6 @@ impl Hashed {
         let tombstone = header.is(DIRTY) && header.is(IN_FILES);
         if !present && !tombstone {
             shard.forget(slot.address, timed);
-        } else if header.is(CHANGED | BLIND) {
-            let flags = header.flags & !(CHANGED | BLIND);
-            shard
-                .arena_mut()
-                .set_header(slot.address, Header { flags, ..header });
         }
     }
 
