@@ -1,4 +1,4 @@
-//! Rows per second and core of the file decoders, beside Arrow's own JSON reader on the same records.
+//! Rows per second and core of the file decoders, beside Arrow's own JSON and CSV readers on the same records.
 //!
 //! The records are bids of an auction site: eight columns, about 184 bytes, integers, hexadecimal text and a timestamp.
 
@@ -7,7 +7,8 @@ use std::{fmt::Write, hint::black_box, io::Cursor, sync::Arc};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use weir_connectors::file::decode::{
-    BatchReader, DecodeSettings, JsonOptions, JsonReader, TextOptions, TextReader,
+    BatchReader, CsvOptions, CsvReader, DecodeSettings, JsonOptions, JsonReader, TextOptions,
+    TextReader,
 };
 
 const ROWS: u64 = 100_000;
@@ -65,6 +66,51 @@ fn records() -> Vec<u8> {
         .expect("writing to memory does not fail");
     }
     text.into_bytes()
+}
+
+/// The same records in CSV.
+fn comma_separated() -> Vec<u8> {
+    let text = String::from_utf8(records()).expect("text");
+    let mut out = String::new();
+    for line in text.lines() {
+        let fields = line.trim_matches(['{', '}']).split(',');
+        let values = fields.map(|field| field.split_once(':').map_or("", |(_, value)| value));
+        let values: Vec<&str> = values.map(|value| value.trim_matches('"')).collect();
+        writeln!(out, "{}", values.join(",")).expect("writing to memory does not fail");
+    }
+    out.into_bytes()
+}
+
+fn weir_csv(text: &[u8], settings: DecodeSettings) -> usize {
+    let input = Box::new(Cursor::new(text.to_vec()));
+    count(
+        CsvReader::new(input, "bids", settings, CsvOptions::default()).expect("a schema it reads"),
+    )
+}
+
+fn arrow_csv(text: &[u8], schema: &SchemaRef) -> usize {
+    let input = Cursor::new(text.to_vec());
+    let reader = arrow::csv::ReaderBuilder::new(Arc::clone(schema))
+        .with_batch_size(8192)
+        .build(input);
+    reader
+        .expect("a schema it reads")
+        .map(|batch| black_box(batch.expect("good records")).num_rows())
+        .sum()
+}
+
+fn decode_csv(criterion: &mut Criterion) {
+    let text = comma_separated();
+    let schema = schema();
+    let settings = DecodeSettings::new(&schema);
+    assert_eq!(weir_csv(&text, settings.clone()), arrow_csv(&text, &schema));
+    let mut group = criterion.benchmark_group("csv_bids");
+    group.throughput(Throughput::Elements(ROWS)).sample_size(20);
+    group.bench_function("arrow", |bench| bench.iter(|| arrow_csv(&text, &schema)));
+    group.bench_function("weir", |bench| {
+        bench.iter(|| weir_csv(&text, settings.clone()));
+    });
+    group.finish();
 }
 
 fn count(mut reader: impl BatchReader) -> usize {
@@ -143,5 +189,5 @@ fn decode(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, decode);
+criterion_group!(benches, decode, decode_csv);
 criterion_main!(benches);

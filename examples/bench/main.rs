@@ -4,6 +4,7 @@
 //! cargo run --release --example bench -- QUERY --data DIR --work DIR [--files 4] [--threads 2] [--sink checksum] [--check]
 //! cargo run --release --example bench -- epoch --work DIR [--epochs 500] [--state]
 //! cargo run --release --example bench -- state --work DIR [--keys 10000000] [--budget 64m]
+//! cargo run --release --example bench -- files --data DIR --work DIR [--count 10000]
 //! cargo run --release --example bench -- kafka --bootstrap HOST:PORT --data DIR --work DIR [--rows 1000000] [--measure limit,noop]
 //! ```
 //! `DIR` holds `bids_json/*.json`, `bids_parquet/*.parquet` and `manifest.json` with the number of rows.
@@ -22,6 +23,10 @@
 //! batch answer by the windows that are still open at the end; `--check` adds one bid far in the future, which closes them all, runs
 //! the same query over the same files in batch, and says whether rows and sums agree.
 //!
+//! `files` reads the bids in Parquet into nothing, beside a loop with the library's reader on one thread; a million rows in `--count` JSON
+//! files and in eight; and takes the CPU time of an idle trigger and the time until a new file is committed, in directories of 1,000 to
+//! 100,000 known files.
+//!
 //! `kafka` reads bids from a topic of four partitions, of which the first run makes it: into nothing, filtered by their JSON into nothing,
 //! Parquet and a topic, copied to a topic, all exactly-once; and takes the time from sending a record to reading its copy. `limit` is a
 //! consumer loop of the client library over the same topic. CPU time is that of this process: threads of the client library count, the
@@ -31,6 +36,7 @@
 
 mod check;
 mod epoch;
+mod files;
 mod kafka;
 mod queries;
 mod sink;
@@ -51,7 +57,7 @@ use usage::{Usage, io, peak_rss, size};
 /// What to measure.
 #[derive(Parser)]
 struct Arguments {
-    /// `a` to `h`; `epoch` for the fixed cost of an epoch; `state` for state larger than memory; `kafka` for topics in and out.
+    /// `a` to `h`; `epoch` for the fixed cost of an epoch; `state` for state larger than memory; `files` for files; `kafka` for topics in and out.
     query: String,
     /// Directory of the generated data.
     #[arg(long, default_value = "data")]
@@ -80,6 +86,9 @@ struct Arguments {
     /// Distinct keys (`state`).
     #[arg(long, default_value_t = 10_000_000)]
     keys: u64,
+    /// Small files (`files`).
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    count: u64,
     /// Memory for state (`state`), and for the other queries if given.
     #[arg(long)]
     budget: Option<String>,
@@ -109,11 +118,12 @@ async fn main() -> Result<()> {
     match arguments.query.as_str() {
         "epoch" => epoch::run(&arguments).await,
         "state" => state::run(&arguments).await,
+        "files" => files::run(&arguments).await,
         "kafka" => kafka::run(&arguments).await,
         query => match Bench::named(query) {
             Some(bench) => measure(&arguments, bench).await,
             None => Err(WeirError::config(format!(
-                "query '{query}' is not known, known: a, b, c, d, e, g, h, epoch, state, kafka"
+                "query '{query}' is not known, known: a, b, c, d, e, g, h, epoch, state, files, kafka"
             ))),
         },
     }
