@@ -215,6 +215,10 @@ impl Durable {
         if memory(tables) <= budget {
             return Ok(());
         }
+        tables.iter_mut().for_each(Table::release);
+        if memory(tables) <= budget {
+            return Ok(());
+        }
         self.flush(tables)?;
         forget(tables, budget / 10 * 6);
         Ok(())

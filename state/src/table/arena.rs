@@ -103,6 +103,8 @@ pub(crate) fn length(bytes: &[u8]) -> u32 {
 #[derive(Debug, Default)]
 pub(crate) struct Arena {
     chunks: Vec<Chunk>,
+    /// Empty ones, to be filled next.
+    spare: Vec<Chunk>,
     /// The entries stay, many of them perhaps.
     lasting: bool,
     used: usize,
@@ -124,6 +126,15 @@ impl Arena {
     pub(crate) fn take(&mut self) -> Self {
         let lasting = self.lasting;
         std::mem::replace(self, Self::new(lasting))
+    }
+
+    /// Forgets all entries and keeps the memory for others.
+    pub(crate) fn reset(&mut self) {
+        let chunks = std::mem::take(&mut self.chunks);
+        self.spare
+            .extend(chunks.into_iter().filter_map(Chunk::emptied));
+        self.dead.clear();
+        (self.used, self.garbage) = (0, 0);
     }
 
     /// Appends an entry with room for `value_cap` bytes or a little more; the value is not written.
@@ -153,10 +164,11 @@ impl Arena {
     fn chunk_for(&mut self, size: usize) -> (usize, &mut Chunk) {
         if !self.chunks.last().is_some_and(|chunk| chunk.fits(size)) {
             let first = self.chunks.is_empty();
-            self.chunks.push(if self.lasting && !first {
-                Chunk::mapped(size)
-            } else {
-                Chunk::allocated(first, size)
+            let spare = self.spare.pop_if(|spare| spare.fits(size));
+            self.chunks.push(match spare {
+                Some(spare) => spare,
+                None if self.lasting && !first => Chunk::mapped(size),
+                None => Chunk::allocated(first, size),
             });
         }
         let index = self.chunks.len() - 1;
@@ -319,7 +331,8 @@ impl Arena {
 
     /// Bytes allocated.
     pub(crate) fn allocated(&self) -> usize {
-        let chunks: usize = self.chunks.iter().map(Chunk::memory_bytes).sum();
+        let chunks = self.chunks.iter().chain(&self.spare);
+        let chunks: usize = chunks.map(Chunk::memory_bytes).sum();
         let dead = self
             .dead
             .iter()

@@ -54,6 +54,16 @@ impl Chunk {
         }
     }
 
+    /// Empties it, so that it can be filled again; nothing for mapped ones.
+    pub(super) fn emptied(mut self) -> Option<Self> {
+        let Memory::Allocated(bytes) = &mut self.memory else {
+            return None;
+        };
+        bytes.clear();
+        self.used = 0;
+        Some(self)
+    }
+
     pub(super) fn fits(&self, size: usize) -> bool {
         self.used + size <= self.size
     }

@@ -21,6 +21,8 @@ use super::{Entry, TableKind};
 use crate::changelog::Records;
 use crate::files::TableFiles;
 
+/// Most bytes of shards that are kept for others to come.
+const SPARE_MAX: usize = 32 << 20;
 /// Room made for the value of a new entry before any value was seen.
 const FIRST_VALUE_CAP: u32 = 16;
 /// Most room made for a value nobody has set yet.
@@ -46,8 +48,10 @@ struct Last {
 pub(crate) struct Hashed {
     kind: TableKind,
     shards: Vec<Shard>,
-    /// Places in `shards` that are free.
+    /// Places in `shards` that are free; what is there is empty.
     free: Vec<u32>,
+    /// Bytes of the shards there.
+    spare: usize,
     /// Shards of a timed table by bucket.
     buckets: BTreeMap<i64, u32>,
     last: Option<Last>,
@@ -92,6 +96,7 @@ impl Hashed {
             kind,
             shards,
             free: Vec::new(),
+            spare: 0,
             buckets: BTreeMap::new(),
             last: None,
             expiries: ExpiryIndex::default(),
@@ -142,7 +147,7 @@ impl Hashed {
     fn make_shard(&mut self, number: i64) -> u32 {
         let shard = match self.free.pop() {
             Some(place) => {
-                self.shards[place as usize] = Shard::default();
+                self.spare -= self.shards[place as usize].memory_bytes();
                 place
             }
             None => {
@@ -152,6 +157,30 @@ impl Hashed {
         };
         self.buckets.insert(number, shard);
         shard
+    }
+
+    /// Empties a shard of no bucket. Its memory is kept for the next one, which saves the system the work of clearing pages.
+    fn retire(&mut self, place: u32) {
+        let shard = &mut self.shards[place as usize];
+        let bytes = shard.memory_bytes();
+        if self.spare + bytes <= SPARE_MAX {
+            shard.reset();
+        } else {
+            *shard = Shard::default();
+        }
+        self.spare += shard.memory_bytes();
+        self.free.push(place);
+        if self.last.is_some_and(|last| last.shard == place) {
+            self.last = None;
+        }
+    }
+
+    /// Gives back the memory that is kept for shards to come.
+    pub(crate) fn release(&mut self) {
+        for place in &self.free {
+            self.shards[*place as usize] = Shard::default();
+        }
+        self.spare = 0;
     }
 
     pub(crate) fn touched(&self) -> usize {

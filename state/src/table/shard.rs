@@ -105,6 +105,14 @@ impl Shard {
         }
     }
 
+    /// As if it were new, but with the memory it has.
+    pub(crate) fn reset(&mut self) {
+        self.index.clear();
+        self.arena.reset();
+        (self.rows, self.total) = (0, 0);
+        (self.stamp, self.dead) = (0, false);
+    }
+
     /// Finds or makes the entry of an id, whose hash is given.
     pub(crate) fn touch(&mut self, id: &Id<'_>, hash: u32, mark: Mark) -> Touch {
         self.stamp = mark.stamp;

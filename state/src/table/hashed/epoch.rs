@@ -105,9 +105,7 @@ impl Hashed {
             .extract_if(.., |_, place| gone(&shards[*place as usize]));
         let empty: Vec<u32> = empty.map(|(_, place)| place).collect();
         for place in empty {
-            self.shards[place as usize] = Shard::default();
-            self.free.push(place);
-            self.last = None;
+            self.retire(place);
         }
     }
 

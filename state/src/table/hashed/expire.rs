@@ -59,12 +59,8 @@ impl Hashed {
             (shard.rows, shard.total) = (0, 0);
             return;
         }
-        *shard = Shard::default();
         self.buckets.remove(&number);
-        self.free.push(place);
-        if self.last.is_some_and(|last| last.shard == place) {
-            self.last = None;
-        }
+        self.retire(place);
     }
 
     /// Counts, and takes off the total, what only files have of a shard up to the bound.
