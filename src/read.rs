@@ -1,6 +1,7 @@
 //! Readers: what `read_stream()` and `read()` return.
 
 mod bounded;
+mod file_table;
 mod source_table;
 mod state;
 mod stream;

@@ -1,6 +1,7 @@
 //! The session: where streams and tables are opened, SQL is planned, and running queries are found.
 
 mod conf;
+mod file_conf;
 mod tables;
 mod udf;
 

@@ -10,6 +10,7 @@ use weir_connectors::file::source::{FileSource, FileSourceConfig};
 use weir_connectors::kafka::source::{KafkaSource, KafkaSourceConfig};
 use weir_runtime::{Result, Source, WeirError};
 
+use super::file_table::FileTable;
 use super::source_table::SourceTable;
 use super::stream::fixed_schema;
 use super::{IntoSchema, OptionTexts, check_kafka_options, state};
@@ -150,10 +151,7 @@ impl DataFrameReader {
 
     /// Files without partition columns are read by DataFusion, which leaves out what a query does not need.
     async fn load_parquet(self, path: &str) -> Result<DataFrame> {
-        // Stores other than the local disk have no partitions here.
-        if path.contains("://") && !path.starts_with("file://") && self.options.texts().is_empty() {
-            return self.load_plain_parquet(path).await;
-        }
+        let is_remote = path.contains("://") && !path.starts_with("file://");
         let (directory, only) = place(path);
         let given = self
             .schema
@@ -164,10 +162,15 @@ impl DataFrameReader {
             FileSourceConfig::from_options("parquet", &directory, Some(given), options)?;
         config.path_glob_filter = only.or(config.path_glob_filter);
         let with_partitions = config.clone().add_partition_columns()?;
-        if with_partitions.partition_columns().is_empty() && options.is_empty() {
+        if with_partitions.partition_columns().is_empty() && options.is_empty() && !is_remote {
             return self.load_plain_parquet(path).await;
         }
         if self.schema.is_none() {
+            if is_remote {
+                return Err(WeirError::plan(format!(
+                    "a table of parquet files at '{path}' needs a schema: columns are looked up on the local disk only"
+                )));
+            }
             config.schema = self.columns_of(&config).await?;
         }
         self.files(config.add_partition_columns()?, self.session.parallelism())
@@ -222,10 +225,8 @@ impl DataFrameReader {
         let source = FileSource::new(config.clone())?;
         source.check_path()?;
         let name = config.format.name();
-        let files = SourceTable::new(source.schema(), readers, move || {
-            Ok(Box::new(FileSource::new(config.clone())?))
-        });
-        self.session.frame_over(name, files.table()?)
+        let files = FileTable::new(config, source.schema(), readers);
+        self.session.frame_over(name, Arc::new(files))
     }
 
     /// Shorthand for `format("json").load(path)`.

@@ -236,12 +236,13 @@ impl DataStreamReader {
                 self.session.settings().get(TIME_ZONE).unwrap_or_default(),
             );
         }
-        let config = FileSourceConfig::from_options(
+        let mut config = FileSourceConfig::from_options(
             format,
             &path,
             self.schema.clone(),
             self.options.texts(),
         )?;
+        self.session.settings().set_up_source(&mut config);
         let config = config.add_partition_columns()?;
         let source = FileSource::new(config.clone())?;
         source.check_path()?;
@@ -307,7 +308,7 @@ impl DataStreamReader {
 
 /// Whether reading fewer columns changes neither the values of the others nor which records count as bad: columns must be found
 /// by name, and nobody may ask for records that fit in some columns only.
-fn prunable(config: &FileSourceConfig) -> bool {
+pub(super) fn prunable(config: &FileSourceConfig) -> bool {
     let has_corrupt_column = config.schema.index_of(&config.corrupt_column).is_ok();
     match config.format {
         ReadFormat::Parquet(_) | ReadFormat::Avro(_) => true,

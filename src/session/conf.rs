@@ -41,11 +41,11 @@ pub(crate) const DUPLICATES_RETENTION: &str = "weir.dropDuplicates.retention";
 pub(crate) const KAFKA_DISALLOWED: &str = "spark.sql.kafka.disallowedOptions";
 
 /// One known setting.
-struct Setting {
-    key: &'static str,
-    default: Option<&'static str>,
-    allowed: &'static str,
-    valid: fn(&str) -> bool,
+pub(super) struct Setting {
+    pub(super) key: &'static str,
+    pub(super) default: Option<&'static str>,
+    pub(super) allowed: &'static str,
+    pub(super) valid: fn(&str) -> bool,
 }
 
 const SETTINGS: &[Setting] = &[
@@ -300,14 +300,15 @@ impl Conf {
 fn setting(key: &str) -> Option<&'static Setting> {
     SETTINGS
         .iter()
+        .chain(super::file_conf::SETTINGS)
         .find(|setting| setting.key.eq_ignore_ascii_case(key))
 }
 
-fn flag(text: &str) -> Option<bool> {
+pub(super) fn flag(text: &str) -> Option<bool> {
     text.trim().to_ascii_lowercase().parse().ok()
 }
 
-fn is_flag(text: &str) -> bool {
+pub(super) fn is_flag(text: &str) -> bool {
     flag(text).is_some()
 }
 
@@ -315,7 +316,7 @@ fn retention_ms(text: &str) -> Option<i64> {
     crate::interval::delay_ms(text).ok()
 }
 
-fn is_positive(text: &str) -> bool {
+pub(super) fn is_positive(text: &str) -> bool {
     text.trim().parse::<u64>().is_ok_and(|number| number > 0)
 }
 
@@ -323,7 +324,7 @@ fn is_zone(text: &str) -> bool {
     Zone::from_name(text).is_ok()
 }
 
-fn is_time(text: &str) -> bool {
+pub(super) fn is_time(text: &str) -> bool {
     time(text).is_some()
 }
 
@@ -362,7 +363,7 @@ fn size(text: &str) -> Option<usize> {
 }
 
 /// Spark's time text: a whole number of milliseconds, or one with a unit (`us`, `ms`, `s`, `m`, `min`, `h`, `d`).
-fn time(text: &str) -> Option<Duration> {
+pub(super) fn time(text: &str) -> Option<Duration> {
     let text = text.trim().to_ascii_lowercase();
     let digits = text
         .find(|c: char| !c.is_ascii_digit())

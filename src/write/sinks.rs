@@ -93,8 +93,9 @@ impl Wanted<'_> {
             return Err(WeirError::plan(message)
                 .with_condition("STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE"));
         }
-        let config =
+        let mut config =
             FileSinkConfig::from_options(format, &path, self.partition_by, options.texts())?;
+        self.session.settings().set_up_sink(&mut config);
         Ok(Arc::new(FileSink::new(config)?))
     }
 

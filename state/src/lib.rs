@@ -57,5 +57,5 @@ pub use reader::StateReader;
 pub use recovery::{Recovery, TornManifest};
 pub use retention::{Pruned, Retention};
 pub use snapshot::SnapshotStore;
-pub use source_log::{Logged, SourceLog};
+pub use source_log::{Cleanup, Logged, SourceLog};
 pub use table::{Entry as StateEntry, OperatorState, Table, TableKind, TableSpec, TableStats};

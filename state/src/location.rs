@@ -205,6 +205,15 @@ impl CheckpointLocation {
         }
     }
 
+    /// The object store behind the location and the prefix in it; `None` on the local disk.
+    #[must_use]
+    pub fn object_store(&self) -> Option<(Arc<dyn ObjectStore>, String)> {
+        match &self.backend {
+            Backend::Local(_) => None,
+            Backend::Object(object) => Some(object.store()),
+        }
+    }
+
     /// Full path or url of a file in the location, for messages.
     #[must_use]
     pub fn display_of(&self, name: &str) -> String {

@@ -7,14 +7,17 @@
 //! Call order in an epoch: `append(N)`, then publish plan N. A file of an epoch without a plan is void: it
 //! is not read, and [`SourceLog::load`] deletes it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::clock::Clock;
 use crate::envelope;
 use crate::epoch::Epoch;
 use crate::error::{Result, StateError};
@@ -38,6 +41,18 @@ pub struct Logged<T> {
     pub epoch: Epoch,
     /// The source's own entry.
     pub entry: T,
+}
+
+/// When files are deleted that newer compact files hold.
+#[derive(Debug, Clone, Default)]
+pub enum Cleanup {
+    /// As soon as they are held twice.
+    #[default]
+    AtOnce,
+    /// With the first append that comes this long after that.
+    After(Duration, Arc<dyn Clock>),
+    /// Never.
+    Never,
 }
 
 /// The first line of a file.
@@ -64,6 +79,9 @@ pub struct SourceLog<T> {
     small: BTreeSet<Epoch>,
     /// Epochs with a compact file.
     compact: BTreeSet<Epoch>,
+    cleanup: Cleanup,
+    /// Compact files with what they hold to be deleted, and since when they could be (monotonic).
+    covered: VecDeque<(Duration, Epoch)>,
     entries: PhantomData<fn() -> T>,
 }
 
@@ -83,6 +101,8 @@ impl<T: Serialize + DeserializeOwned> SourceLog<T> {
             interval: compact_interval,
             small: BTreeSet::new(),
             compact: BTreeSet::new(),
+            cleanup: Cleanup::default(),
+            covered: VecDeque::new(),
             entries: PhantomData,
         };
         for file in log.location.list(&log.dir).await? {
@@ -98,6 +118,13 @@ impl<T: Serialize + DeserializeOwned> SourceLog<T> {
             }
         }
         Ok(log)
+    }
+
+    /// The same log with another rule for files nobody reads any more.
+    #[must_use]
+    pub fn with_cleanup(mut self, cleanup: Cleanup) -> Self {
+        self.cleanup = cleanup;
+        self
     }
 
     /// All live entries of epochs up to and including `up_to`, the newest epoch that has a plan
@@ -190,7 +217,7 @@ impl<T: Serialize + DeserializeOwned> SourceLog<T> {
             let new: Vec<Logged<T>> = new.collect();
             self.write(&self.small_name(epoch), previous, &new).await?;
             self.small.insert(epoch);
-            return Ok(());
+            return self.clean(None).await;
         }
         let mut all = match previous {
             Some(previous) => self.read(previous).await?,
@@ -202,10 +229,24 @@ impl<T: Serialize + DeserializeOwned> SourceLog<T> {
             .await?;
         let base = self.compact.last().copied();
         self.compact.insert(epoch);
-        match base {
-            Some(base) => self.delete_covered_by(base).await,
-            None => Ok(()),
+        self.clean(base).await
+    }
+
+    /// Deletes what may go by now; `base` is a compact file that a newer one has just replaced.
+    async fn clean(&mut self, base: Option<Epoch>) -> Result<()> {
+        let (delay, now) = match &self.cleanup {
+            Cleanup::Never => return Ok(()),
+            Cleanup::AtOnce => (Duration::ZERO, Duration::ZERO),
+            Cleanup::After(delay, clock) => (*delay, clock.monotonic()),
+        };
+        self.covered.extend(base.map(|base| (now, base)));
+        while let Some((_, base)) = self
+            .covered
+            .pop_front_if(|(since, _)| now.saturating_sub(*since) >= delay)
+        {
+            self.delete_covered_by(base).await?;
         }
+        Ok(())
     }
 
     /// True when the next file completes an interval: as many small files since the last compact as it takes.

@@ -8,10 +8,13 @@ pub mod charset;
 pub mod codec;
 pub mod decode;
 pub mod encode;
+pub mod logs;
 pub mod options;
 pub mod pattern;
+pub(crate) mod remote;
 #[cfg(test)]
 mod round_trip;
 pub mod sink;
 pub mod source;
+pub(crate) mod store;
 pub(crate) mod uri;

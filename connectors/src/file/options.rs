@@ -14,8 +14,8 @@ use super::pattern::TimePattern;
 use crate::options::{OptionSpec, Options};
 use tables::{
     GUESS_CSV, GUESS_JSON, READ_CSV, READ_JSON, READ_PARQUET, READ_TEXT, READ_TEXT_FILES,
-    READ_TIMES, RECORDS, WRITE_AVRO, WRITE_CSV, WRITE_JSON, WRITE_PARQUET, WRITE_TEXT_FILES,
-    WRITE_TIMES,
+    READ_TIMES, RECORDS, UNUSED_CSV, WRITE_AVRO, WRITE_CODEC, WRITE_CSV, WRITE_JSON, WRITE_PARQUET,
+    WRITE_TEXT_FILES, WRITE_TIMES,
 };
 
 /// Formats files are read and written in.
@@ -25,7 +25,15 @@ pub const FORMATS: &[&str] = &["json", "csv", "parquet", "avro", "text"];
 pub(crate) fn format_read_options(format: &str) -> Vec<OptionSpec> {
     match format {
         "json" => [RECORDS, READ_JSON, READ_TIMES, READ_TEXT_FILES, GUESS_JSON].concat(),
-        "csv" => [RECORDS, READ_CSV, READ_TIMES, READ_TEXT_FILES, GUESS_CSV].concat(),
+        "csv" => [
+            RECORDS,
+            READ_CSV,
+            READ_TIMES,
+            READ_TEXT_FILES,
+            GUESS_CSV,
+            UNUSED_CSV,
+        ]
+        .concat(),
         "text" => [READ_TEXT, READ_TEXT_FILES].concat(),
         "parquet" => READ_PARQUET.to_vec(),
         _ => Vec::new(),
@@ -36,7 +44,7 @@ pub(crate) fn format_read_options(format: &str) -> Vec<OptionSpec> {
 pub(crate) fn format_write_options(format: &str) -> Vec<OptionSpec> {
     match format {
         "json" => [WRITE_JSON, WRITE_TIMES, WRITE_TEXT_FILES].concat(),
-        "csv" => [WRITE_CSV, WRITE_TIMES, WRITE_TEXT_FILES].concat(),
+        "csv" => [WRITE_CSV, WRITE_TIMES, WRITE_TEXT_FILES, WRITE_CODEC].concat(),
         "text" => WRITE_TEXT_FILES.to_vec(),
         "avro" => WRITE_AVRO.to_vec(),
         "parquet" => WRITE_PARQUET.to_vec(),
@@ -76,6 +84,14 @@ impl<'a> Options<'a> {
             (!text.is_empty()).then_some(())
         })?;
         Ok(self.text("lineSep"))
+    }
+
+    /// `sep`, or `delimiter`: one or more characters; `\\t` and the like are spelt so, as in Spark.
+    pub(crate) fn separator(&self) -> Result<Option<String>> {
+        let allowed = "one or more characters other than line ends; a tab is \\t, a backslash \\\\";
+        let sep = self.parse_exactly("sep", allowed, separator)?;
+        let delimiter = self.parse_exactly("delimiter", allowed, separator)?;
+        Ok(sep.or(delimiter))
     }
 
     /// `encoding`, or `charset`.
@@ -125,4 +141,28 @@ impl<'a> Options<'a> {
             _ => Ok(()),
         }
     }
+}
+
+/// The text that a separator is spelt as, by Spark's rules.
+fn separator(text: &str) -> Option<String> {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text.strip_suffix("\\u0000").unwrap_or(text).chars();
+    let ends_with_nul = rest.as_str().len() < text.len();
+    while let Some(letter) = rest.next() {
+        plain.push(match letter {
+            '\\' => match rest.next()? {
+                't' => '\t',
+                'b' => '\u{8}',
+                'f' => '\u{c}',
+                quote @ ('"' | '\'' | '\\') => quote,
+                _ => return None,
+            },
+            '\n' | '\r' => return None,
+            other => other,
+        });
+    }
+    if ends_with_nul {
+        plain.push('\0');
+    }
+    (!plain.is_empty()).then_some(plain)
 }

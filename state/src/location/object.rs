@@ -83,6 +83,11 @@ impl ObjectLocation {
         &self.display
     }
 
+    /// The store, and the prefix in it.
+    pub(crate) fn store(&self) -> (Arc<dyn ObjectStore>, String) {
+        (Arc::clone(&self.store), self.prefix.to_string())
+    }
+
     /// True when the store lives in this process, so that calls complete at once and need no runtime.
     pub(crate) fn is_in_process(&self) -> bool {
         self.in_process

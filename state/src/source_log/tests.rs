@@ -6,6 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
+use crate::clock::ManualClock;
 
 fn interval(n: u32) -> NonZeroU32 {
     NonZeroU32::new(n).expect("not 0")
@@ -258,6 +259,41 @@ async fn source_log_many_entries_are_read_back_in_order() {
         .await
         .expect("load");
     assert_eq!(texts(loaded), all);
+}
+
+#[tokio::test]
+async fn source_log_cleanup_waits_for_its_delay_or_never_comes() {
+    let dir = tempfile::tempdir().expect("dir");
+    let clock = Arc::new(ManualClock::new(0));
+    let after = Cleanup::After(
+        Duration::from_secs(60),
+        Arc::clone(&clock) as Arc<dyn Clock>,
+    );
+    let mut log = open(dir.path()).await.with_cleanup(after);
+    append_all(&mut log, 0..25).await;
+    assert!(
+        names(dir.path()).contains(&"0".to_owned()),
+        "the delay has begun"
+    );
+    clock.advance(Duration::from_secs(59));
+    append_all(&mut log, 25..26).await;
+    assert!(names(dir.path()).contains(&"0".to_owned()));
+    clock.advance(Duration::from_secs(1));
+    append_all(&mut log, 26..27).await;
+    let left = names(dir.path());
+    assert!(
+        !left.contains(&"0".to_owned()) && left.contains(&"9.compact".to_owned()),
+        "{left:?}"
+    );
+    assert_eq!(
+        texts(log.load(Some(Epoch(26))).await.expect("load")),
+        expected(0..27)
+    );
+
+    let dir = tempfile::tempdir().expect("dir");
+    let mut log = open(dir.path()).await.with_cleanup(Cleanup::Never);
+    append_all(&mut log, 0..45).await;
+    assert_eq!(names(dir.path()).len(), 45);
 }
 
 #[test]

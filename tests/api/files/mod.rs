@@ -4,6 +4,7 @@
 mod cases;
 mod cleaning;
 mod formats;
+mod objects;
 mod options;
 mod partitions;
 mod sinks;

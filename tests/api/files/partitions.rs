@@ -194,3 +194,110 @@ async fn a_timestamp_as_partition_comes_back() {
         .collect();
     assert_eq!(rows, ["1|2024-01-01T13:00:05.250Z"]);
 }
+
+/// A table of files in directories `day=…/k=…`, written by hand so that some of them can be damaged.
+async fn table_of(home: &Home, format: &str, query: &str) -> Result<Vec<String>> {
+    let session = session();
+    let table = session
+        .read()
+        .format(format)
+        .schema("v BIGINT, s STRING, day DATE, k INT");
+    let table = table.load(&home.text("out")).await?;
+    table.create_or_replace_temp_view("t")?;
+    let batches = session.sql(query).await?.collect().await?;
+    let mut rows: Vec<String> = batches.iter().flat_map(texts).collect();
+    rows.sort();
+    Ok(rows)
+}
+
+#[tokio::test]
+async fn table_reads_only_the_directories_and_columns_a_query_needs() {
+    for format in ["parquet", "json", "avro"] {
+        let home = Home::new();
+        let source = Reading::new("json", "v BIGINT, s STRING, day DATE, k INT");
+        let lines: Vec<String> = (0..6)
+            .map(|v| {
+                let day = 1 + v % 2;
+                serde_json::json!({ "v": v, "s": format!("s{v}"), "day": format!("2026-01-0{day}"), "k": v / 2 }).to_string()
+            })
+            .collect();
+        source.put("a.json", lines.join("\n"));
+        let query = source
+            .frame(&session())
+            .unwrap()
+            .write_stream()
+            .format(format)
+            .partition_by(["day", "k"])
+            .checkpoint(&home.text("checkpoint"))
+            .trigger(Trigger::AvailableNow)
+            .start_path(&home.text("out"))
+            .await
+            .unwrap();
+        query.await_termination().await.unwrap();
+        let damaged = files_below(&home.path("out"));
+        let damaged = damaged
+            .iter()
+            .find(|name| name.starts_with("day=2026-01-01/k=1/"));
+        let damaged = home.path("out").join(damaged.unwrap());
+        let length = std::fs::metadata(&damaged).unwrap().len();
+        std::fs::write(&damaged, vec![0xFF; usize::try_from(length).unwrap()]).unwrap();
+        // Sink outputs are read by their manifest, which knows the time.
+        let ask = |query: &'static str| table_of(&home, format, query);
+        let everything = ask("SELECT v FROM t WHERE s IS NOT NULL").await;
+        let found = match format {
+            // Bytes that are no JSON are a bad record, not an error.
+            "json" => everything.unwrap().len() == 5,
+            _ => everything.is_err(),
+        };
+        assert!(found, "{format}: the file is damaged");
+        for (query, expected) in [
+            ("SELECT v FROM t WHERE k = 2", vec!["4", "5"]),
+            (
+                "SELECT v FROM t WHERE day = DATE '2026-01-02' AND v > 1",
+                vec!["3", "5"],
+            ),
+            ("SELECT count(*) FROM t WHERE k + 1 IN (1, 3)", vec!["4"]),
+            (
+                "SELECT k, s FROM t WHERE NOT (day = DATE '2026-01-01' AND k = 1)",
+                vec!["0|s0", "0|s1", "1|s3", "2|s4", "2|s5"],
+            ),
+            ("SELECT v FROM t WHERE k > 7", vec![]),
+        ] {
+            assert_eq!(ask(query).await.unwrap(), expected, "{format}: {query}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn column_nobody_asks_for_is_not_read() {
+    let home = Home::new();
+    // `s` is a number in the files and cannot be read as what the schema says.
+    let source = Reading::new("json", "v BIGINT, s DOUBLE, k INT");
+    source.put("a.json", "{\"v\":1,\"s\":2.5,\"k\":1}\n");
+    let query = source
+        .frame(&session())
+        .unwrap()
+        .write_stream()
+        .format("parquet")
+        .partition_by(["k"])
+        .checkpoint(&home.text("checkpoint"))
+        .trigger(Trigger::AvailableNow)
+        .start_path(&home.text("out"))
+        .await
+        .unwrap();
+    query.await_termination().await.unwrap();
+    let schema = "v BIGINT, s DATE, k INT";
+    let session = session();
+    let table = session.read().format("parquet").schema(schema);
+    let table = table.load(&home.text("out")).await.unwrap();
+    let error = table.collect().await.unwrap_err().to_string();
+    assert!(error.contains("\"s\""), "{error}");
+    let narrow = table
+        .select_expr(&["k", "v"])
+        .unwrap()
+        .collect()
+        .await
+        .unwrap();
+    assert_eq!(narrow.iter().flat_map(texts).collect::<Vec<_>>(), ["1|1"]);
+    assert_eq!(table.count().await.unwrap(), 1);
+}

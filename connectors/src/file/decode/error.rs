@@ -40,6 +40,16 @@ pub enum DecodeError {
         /// What is wrong with it.
         reason: String,
     },
+    /// Text behind a closing quote, where that is forbidden.
+    #[error(
+        "file \"{file}\", line {line}: text follows a closing quote, and option 'unescapedQuoteHandling' is RAISE_ERROR"
+    )]
+    UnescapedQuote {
+        /// Display name of the file.
+        file: Arc<str>,
+        /// Line of the record, from 1.
+        line: u64,
+    },
     /// A bad record could not be put aside.
     #[error(
         "file \"{file}\", line {line}: the bad record cannot be written to option 'badRecordsPath'"

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 
 pub use avro::AvroReader;
-pub use csv::{CsvOptions, CsvReader};
+pub use csv::{CsvOptions, CsvReader, UnescapedQuotes};
 pub use error::DecodeError;
 pub use json::{JsonOptions, JsonReader};
 #[cfg(test)]

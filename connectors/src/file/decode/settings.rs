@@ -68,14 +68,20 @@ pub struct TimePatterns {
     pub timestamp: Option<Arc<TimePattern>>,
     /// `timestampNTZFormat`.
     pub local: Option<Arc<TimePattern>>,
+    /// `enableDateTimeParsingFallback`: take what needs no pattern where a pattern does not fit.
+    pub fallback: bool,
 }
 
 impl TimePatterns {
+    fn or<T>(&self, fits: Option<T>, plain: impl FnOnce() -> Option<T>) -> Option<T> {
+        fits.or_else(|| self.fallback.then(plain).flatten())
+    }
+
     /// A DATE in days since 1970-01-01.
     pub(crate) fn date(&self, text: &[u8]) -> Option<i32> {
         match &self.date {
             None => parse_date(text),
-            Some(pattern) => pattern.parse_date(text),
+            Some(pattern) => self.or(pattern.parse_date(text), || parse_date(text)),
         }
     }
 
@@ -83,7 +89,9 @@ impl TimePatterns {
     pub(crate) fn timestamp(&self, text: &[u8], zone: Zone) -> Option<i64> {
         match &self.timestamp {
             None => parse_timestamp(text, zone),
-            Some(pattern) => pattern.parse_timestamp(text, zone),
+            Some(pattern) => self.or(pattern.parse_timestamp(text, zone), || {
+                parse_timestamp(text, zone)
+            }),
         }
     }
 
@@ -91,7 +99,9 @@ impl TimePatterns {
     pub(crate) fn local(&self, text: &[u8]) -> Option<i64> {
         match &self.local {
             None => parse_timestamp_ntz(text, false),
-            Some(pattern) => pattern.parse_timestamp_ntz(text),
+            Some(pattern) => self.or(pattern.parse_timestamp_ntz(text), || {
+                parse_timestamp_ntz(text, false)
+            }),
         }
     }
 }

@@ -25,6 +25,10 @@ pub(super) const FORMAT: &str = "csv";
 /// Why a value is refused when there are no quotes.
 const NEEDS_QUOTES: &str = "it needs quotes, and option 'quote' is off";
 
+/// Why a value is refused when nothing may stand before an escape.
+const ENDS_IN_ESCAPE: &str =
+    "it needs quotes and ends with the escape, and option 'charToEscapeQuoteEscaping' is off";
+
 /// At the very beginning of a file readers would take it off.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
@@ -34,8 +38,8 @@ const ALLOWED: &str =
 /// Options of the CSV format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvWriteOptions {
-    /// `sep` or `delimiter`: between two fields, ASCII; default a comma.
-    pub sep: u8,
+    /// `sep` or `delimiter`: between two fields, one or more characters; default a comma.
+    pub sep: String,
     /// `header`: write the names of the columns first; default false.
     pub header: bool,
     /// `quote`: around fields that need it, ASCII; default `"`, None for never.
@@ -43,6 +47,12 @@ pub struct CsvWriteOptions {
     /// `escape`: before a quote inside a quoted field, ASCII. Unset: a quote is doubled, and so is a
     /// backslash.
     pub escape: Option<u8>,
+    /// `charToEscapeQuoteEscaping`: before an escape inside a quoted field, ASCII, NUL for none; default what `escape` is. Where
+    /// `escape` is not set, this makes it a backslash.
+    pub char_to_escape_quote_escaping: Option<u8>,
+    /// `escapeQuotes`: put fields in quotes because they have quotes in them; default true. With false only those are that
+    /// need it for something else or begin with a quote.
+    pub escape_quotes: bool,
     /// `quoteAll`: put every field that is not NULL in quotes; default false.
     pub quote_all: bool,
     /// `nullValue`: written for NULL; default nothing.
@@ -53,6 +63,8 @@ pub struct CsvWriteOptions {
     pub ignore_leading_white_space: bool,
     /// `ignoreTrailingWhiteSpace`: cut blanks after a text; default false.
     pub ignore_trailing_white_space: bool,
+    /// `extension`: what names of files end with, before that of the compression; default csv.
+    pub extension: String,
     /// Spelling of dates and times.
     pub time: TimeText,
     /// Compression, charset and ends of records.
@@ -62,15 +74,18 @@ pub struct CsvWriteOptions {
 impl Default for CsvWriteOptions {
     fn default() -> Self {
         Self {
-            sep: b',',
+            sep: ",".to_owned(),
             header: false,
             quote: Some(b'"'),
             escape: None,
+            char_to_escape_quote_escaping: None,
+            escape_quotes: true,
             quote_all: false,
             null_value: String::new(),
             empty_value: None,
             ignore_leading_white_space: false,
             ignore_trailing_white_space: false,
+            extension: FORMAT.to_owned(),
             time: TimeText::default(),
             file: TextFile::default(),
         }
@@ -109,7 +124,7 @@ impl CsvWriter {
         let block = self.output.block();
         for (index, field) in schema.fields().iter().enumerate() {
             if index > 0 {
-                block.push(self.fields.options.sep);
+                block.extend_from_slice(self.fields.options.sep.as_bytes());
             }
             self.fields
                 .push_text(block, field.name().as_bytes())
@@ -135,7 +150,7 @@ impl BatchWriter for CsvWriter {
             let block = self.output.block();
             for (index, column) in columns.iter().enumerate() {
                 if index > 0 {
-                    block.push(self.fields.options.sep);
+                    block.extend_from_slice(self.fields.options.sep.as_bytes());
                 }
                 self.fields
                     .push(block, &mut self.scratch, column, row)
@@ -183,10 +198,12 @@ struct FieldWriter {
 impl FieldWriter {
     fn new(options: &CsvWriteOptions, columns: usize) -> Self {
         let mut special = [false; 256];
-        let ends = [options.sep, b'\n', b'\r']
+        // A text that ends like a separator begins would move the one behind it.
+        let ends = [b'\n', b'\r']
             .into_iter()
+            .chain(options.sep.bytes().next())
             .chain(options.file.line_sep.bytes());
-        for byte in ends.chain(options.quote) {
+        for byte in ends.chain(options.quote.filter(|_| options.escape_quotes)) {
             special[usize::from(byte)] = true;
         }
         let plain = b"0123456789+-.:TZE trueflsNaInity";
@@ -263,12 +280,10 @@ impl FieldWriter {
         }
         let must = text.iter().any(|byte| self.special[usize::from(*byte)])
             || (self.alone && text.trim_ascii().is_empty())
+            || text.first().copied() == self.options.quote
             || text.starts_with(BYTE_ORDER_MARK);
         match self.options.quote {
-            Some(quote) if must || self.options.quote_all => {
-                self.push_quoted(out, text, quote);
-                Ok(())
-            }
+            Some(quote) if must || self.options.quote_all => self.push_quoted(out, text, quote),
             None if must => Err(NEEDS_QUOTES),
             _ => {
                 out.extend_from_slice(text);
@@ -277,20 +292,48 @@ impl FieldWriter {
         }
     }
 
-    fn push_quoted(&self, out: &mut Vec<u8>, text: &[u8], quote: u8) {
-        let (before_quote, doubled) = match self.options.escape {
-            None => (quote, b'\\'),
-            Some(escape) => (escape, escape),
-        };
+    fn push_quoted(&self, out: &mut Vec<u8>, text: &[u8], quote: u8) -> Result<(), &'static str> {
+        let escapes = Escapes::of(&self.options, quote);
+        if escapes.before_escape.is_none() && text.last() == Some(&escapes.escape) {
+            return Err(ENDS_IN_ESCAPE);
+        }
         out.push(quote);
         for byte in text {
             if *byte == quote {
-                out.push(before_quote);
-            } else if *byte == doubled {
-                out.push(doubled);
+                out.push(escapes.before_quote);
+            } else if *byte == escapes.escape {
+                out.extend(escapes.before_escape);
             }
             out.push(*byte);
         }
         out.push(quote);
+        Ok(())
+    }
+}
+
+/// What is written before bytes with a meaning inside quotes.
+struct Escapes {
+    before_quote: u8,
+    escape: u8,
+    before_escape: Option<u8>,
+}
+
+impl Escapes {
+    fn of(options: &CsvWriteOptions, quote: u8) -> Self {
+        let other = options.char_to_escape_quote_escaping;
+        let (before_quote, escape) = match (options.escape, other) {
+            (None, None) => (quote, b'\\'),
+            (None, Some(_)) => (b'\\', b'\\'),
+            (Some(escape), _) => (escape, escape),
+        };
+        Self {
+            before_quote,
+            escape,
+            before_escape: match other {
+                None => Some(escape),
+                Some(0) => None,
+                other => other,
+            },
+        }
     }
 }

@@ -101,7 +101,7 @@ impl WriteFormat {
         match self {
             Self::Parquet(options) => options.compression.extension().to_owned(),
             Self::Json(options) => options.file.extension("json"),
-            Self::Csv(options) => options.file.extension("csv"),
+            Self::Csv(options) => options.file.extension(&options.extension),
             Self::Text(options) => options.file.extension("txt"),
             Self::Avro(_) => "avro".to_owned(),
         }

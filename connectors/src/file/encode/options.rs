@@ -8,6 +8,7 @@ use super::json::{self, JsonWriteOptions};
 use super::parquet::{self, ParquetCompression, ParquetWriteOptions};
 use super::text::{self, TextWriteOptions};
 use super::{TextFile, TimeText, WriteFormat};
+use crate::file::codec;
 use crate::file::decode::parse::Zone;
 use crate::options::Options;
 
@@ -85,6 +86,11 @@ fn json_options(given: &Options<'_>, session: Zone) -> Result<JsonWriteOptions> 
         ignore_null_fields: given
             .flag("ignoreNullFields")?
             .unwrap_or(default.ignore_null_fields),
+        pretty: given.flag("pretty")?.unwrap_or_default(),
+        sort_keys: given.flag("sortKeys")?.unwrap_or_default(),
+        non_ascii_as_code_points: given
+            .flag("writeNonAsciiCharacterAsCodePoint")?
+            .unwrap_or_default(),
         time: TimeText::of(given, session)?,
         file: text_file(given)?,
     })
@@ -92,23 +98,38 @@ fn json_options(given: &Options<'_>, session: Zone) -> Result<JsonWriteOptions> 
 
 fn csv_options(given: &Options<'_>, session: Zone) -> Result<CsvWriteOptions> {
     let default = CsvWriteOptions::default();
-    let sep = match given.byte("sep")? {
-        Some(sep) => Some(sep),
-        None => given.byte("delimiter")?,
-    };
     let flag = |name| given.flag(name).map(Option::unwrap_or_default);
+    let extension = given.parse_exactly("extension", "letters and digits", |text| {
+        let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        plain.then(|| text.to_owned())
+    })?;
     Ok(CsvWriteOptions {
-        sep: sep.unwrap_or(default.sep),
+        extension: extension.unwrap_or(default.extension),
+        sep: given.separator()?.unwrap_or(default.sep),
         header: flag("header")?,
         quote: given.byte_or_none("quote", default.quote)?,
         escape: given.byte("escape")?,
+        char_to_escape_quote_escaping: given.byte("charToEscapeQuoteEscaping")?,
         quote_all: flag("quoteAll")?,
+        escape_quotes: given.flag("escapeQuotes")?.unwrap_or(default.escape_quotes),
         null_value: given.text("nullValue").unwrap_or_default().to_owned(),
         empty_value: given.text("emptyValue").map(str::to_owned),
         ignore_leading_white_space: flag("ignoreLeadingWhiteSpace")?,
         ignore_trailing_white_space: flag("ignoreTrailingWhiteSpace")?,
         time: TimeText::of(given, session)?,
-        file: text_file(given)?,
+        file: csv_file(given)?,
+    })
+}
+
+fn csv_file(given: &Options<'_>) -> Result<TextFile> {
+    let file = text_file(given)?;
+    let other = given.parse_exactly("codec", codec::ALLOWED, codec::named)?;
+    Ok(match given.text("compression") {
+        Some(_) => file,
+        None => TextFile {
+            codec: other.flatten(),
+            ..file
+        },
     })
 }
 

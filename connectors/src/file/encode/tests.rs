@@ -130,7 +130,7 @@ fn option_with_a_wrong_value_names_itself_and_what_is_allowed() {
         ("json", "ignoreNullFields", "yes"),
         ("json", "timestampFormat", "dd.MM.YYYY"),
         ("json", "timeZone", "Europe/Nowhere"),
-        ("csv", "sep", ";;"),
+        ("csv", "sep", "\\q"),
         ("csv", "dateFormat", "dd/MM/yyyy HH"),
         ("csv", "lineSep", ""),
         ("text", "compression", "brotli"),
@@ -279,6 +279,73 @@ fn json_text_escapes_quotes_backslashes_and_control_characters_only() {
     );
     let parsed: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(parsed["a\"b"], "\"\\/\n\t\u{1}\u{1f}é 日本 😀");
+}
+
+/// As Spark 4.3.0 writes the same row.
+#[test]
+fn json_is_spread_sorted_and_ascii_as_spark_does_it() {
+    let inner: ArrayRef = Arc::new(StructArray::from(vec![
+        (
+            Arc::new(Field::new("b", DataType::Int32, true)),
+            Arc::new(Int32Array::from(vec![1])) as ArrayRef,
+        ),
+        (
+            Arc::new(Field::new("a", DataType::Utf8, true)),
+            strings(&[None]),
+        ),
+    ]));
+    let lists = |rows: Vec<Option<Vec<Option<i32>>>>| {
+        Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(rows)) as ArrayRef
+    };
+    let rows = batch(vec![
+        ("z", Arc::new(Int32Array::from(vec![1]))),
+        ("s", inner),
+        ("l", lists(vec![Some(vec![Some(1), Some(2)])])),
+        ("e", lists(vec![Some(vec![])])),
+        ("m", map_of_ints(&[&[("k2", Some(1)), ("k1", None)]])),
+        ("em", map_of_ints(&[&[]])),
+        ("t", strings(&[Some("é😀\"")])),
+    ]);
+    let one_line = "{\"z\":1,\"s\":{\"b\":1},\"l\":[1,2],\"e\":[],\"m\":{\"k2\":1,\"k1\":null},\"em\":{},\"t\":\"é😀\\\"\"}\n";
+    assert_eq!(encode(&format("json", &[]), &rows), one_line);
+    let ascii = [("writeNonAsciiCharacterAsCodePoint", "true")];
+    assert_eq!(
+        encode(&format("json", &ascii), &rows),
+        one_line.replace("é😀", "\\u00E9\\uD83D\\uDE00")
+    );
+    assert_eq!(
+        encode(&format("json", &[("sortKeys", "true")]), &rows),
+        "{\"e\":[],\"em\":{},\"l\":[1,2],\"m\":{\"k1\":null,\"k2\":1},\"s\":{\"b\":1},\"t\":\"é😀\\\"\",\"z\":1}\n"
+    );
+    assert_eq!(
+        encode(
+            &format(
+                "json",
+                &[
+                    ("pretty", "true"),
+                    ("sortKeys", "true"),
+                    ("ignoreNullFields", "false")
+                ]
+            ),
+            &rows
+        ),
+        r#"{
+  "e" : [ ],
+  "em" : { },
+  "l" : [ 1, 2 ],
+  "m" : {
+    "k1" : null,
+    "k2" : 1
+  },
+  "s" : {
+    "a" : null,
+    "b" : 1
+  },
+  "t" : "é😀\"",
+  "z" : 1
+}
+"#
+    );
 }
 
 #[test]

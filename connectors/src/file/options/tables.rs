@@ -113,6 +113,11 @@ pub(super) const READ_TIMES: &[OptionSpec] = &[
         "",
         "pattern of timestamps without a zone; ISO 8601 and what CAST takes unless given",
     ),
+    spec(
+        "enableDateTimeParsingFallback",
+        "false",
+        "take what CAST takes where a pattern that is given does not fit",
+    ),
 ];
 
 /// Options that guess a schema, which is always given here; programs written for Spark set them all the same.
@@ -124,6 +129,20 @@ pub(super) const GUESS_JSON: &[OptionSpec] = &[
     spec("inferTimestamp", "false", NO_GUESSING),
     spec("dropFieldIfAllNull", "false", NO_GUESSING),
     spec("samplingRatio", "1.0", NO_GUESSING),
+];
+
+/// Options of Spark's reader that change no result here.
+pub(super) const UNUSED_CSV: &[OptionSpec] = &[
+    spec(
+        "columnPruning",
+        "false",
+        "not used: all fields of a record are read, so that which records are bad does not depend on the query",
+    ),
+    spec(
+        "inputBufferSize",
+        "",
+        "not used: the buffer grows as records need it",
+    ),
 ];
 
 pub(super) const GUESS_CSV: &[OptionSpec] = &[
@@ -189,7 +208,7 @@ pub(super) const READ_JSON: &[OptionSpec] = &[
 ];
 
 pub(super) const READ_CSV: &[OptionSpec] = &[
-    spec("sep", ",", "character between two fields"),
+    spec("sep", ",", "between two fields, one or more characters"),
     spec("delimiter", ",", "the same as sep"),
     spec(
         "header",
@@ -206,6 +225,16 @@ pub(super) const READ_CSV: &[OptionSpec] = &[
         "escape",
         "\\",
         "character that takes the meaning off a quote",
+    ),
+    spec(
+        "charToEscapeQuoteEscaping",
+        "what escape is",
+        "character that takes the meaning off an escape inside quotes; NUL for none",
+    ),
+    spec(
+        "unescapedQuoteHandling",
+        "STOP_AT_DELIMITER",
+        "what becomes of \"text\" with more behind the quote: STOP_AT_DELIMITER takes it as it stands up to the next separator, STOP_AT_CLOSING_QUOTE takes the quote as text, BACK_TO_DELIMITER gives quotes no meaning in the field, SKIP_VALUE makes it NULL, RAISE_ERROR is an error in every mode",
     ),
     spec(
         "comment",
@@ -311,6 +340,9 @@ pub(super) const WRITE_TEXT_FILES: &[OptionSpec] = &[
     spec("lineSep", "\\n", "what ends a line"),
 ];
 
+/// Another name of `compression`, which is the one that counts.
+pub(super) const WRITE_CODEC: &[OptionSpec] = &[spec("codec", "none", "the same as compression")];
+
 /// Options of writing dates and times.
 pub(super) const WRITE_TIMES: &[OptionSpec] = &[
     spec("dateFormat", "yyyy-MM-dd", "pattern of dates"),
@@ -342,14 +374,32 @@ pub(super) const WRITE_AVRO: &[OptionSpec] = &[
     spec("recordNamespace", "", "namespace of the record type"),
 ];
 
-pub(super) const WRITE_JSON: &[OptionSpec] = &[spec(
-    "ignoreNullFields",
-    "true",
-    "leave out fields that are NULL",
-)];
+pub(super) const WRITE_JSON: &[OptionSpec] = &[
+    spec("ignoreNullFields", "true", "leave out fields that are NULL"),
+    spec(
+        "pretty",
+        "false",
+        "spread objects over lines; line by line such files cannot be read back",
+    ),
+    spec(
+        "sortKeys",
+        "false",
+        "write fields, and keys of maps, in the order of their names",
+    ),
+    spec(
+        "writeNonAsciiCharacterAsCodePoint",
+        "false",
+        "write \\u00E9 for é",
+    ),
+];
 
 pub(super) const WRITE_CSV: &[OptionSpec] = &[
-    spec("sep", ",", "character between two fields"),
+    spec(
+        "extension",
+        "csv",
+        "what names of files end with, letters and digits; that of the compression follows",
+    ),
+    spec("sep", ",", "between two fields, one or more characters"),
     spec("delimiter", ",", "the same as sep"),
     spec("header", "false", "write the names of the columns first"),
     spec("quote", "\"", "character around fields that need it"),
@@ -358,7 +408,17 @@ pub(super) const WRITE_CSV: &[OptionSpec] = &[
         "",
         "character written before a quote; a doubled quote where it is not given",
     ),
+    spec(
+        "charToEscapeQuoteEscaping",
+        "what escape is",
+        "character written before an escape inside quotes; NUL for none; makes escape a backslash where it is not given",
+    ),
     spec("quoteAll", "false", "quote every field"),
+    spec(
+        "escapeQuotes",
+        "true",
+        "quote fields for the quotes in them; with false only where something else needs it",
+    ),
     spec("nullValue", "", "what NULL becomes"),
     spec("emptyValue", "\"\"", "what the empty text becomes"),
     spec(

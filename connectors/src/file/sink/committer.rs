@@ -1,7 +1,6 @@
 //! Makes an epoch visible: final names, then the manifest, which is what counts.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,9 +11,11 @@ use weir_runtime::{
     WeirError,
 };
 
+use super::config::FileSinkConfig;
 use super::manifest::{Line, Owner};
 use super::manifest_log::{Added, ManifestLog};
-use super::staging::{self, Prepared, StagedFile, Staging, io_error};
+use super::staging::{Prepared, StagedFile, Staging};
+use crate::file::store::Store;
 
 /// The one committer of a file sink.
 pub struct FileSinkCommitter {
@@ -36,14 +37,15 @@ struct Move {
 impl FileSinkCommitter {
     pub(super) fn new(
         root: &Path,
+        staging: Staging,
         owner: Owner,
-        retention: Option<std::time::Duration>,
+        config: &FileSinkConfig,
         context: &SinkContext,
     ) -> Result<Self> {
         Ok(Self {
             root: root.to_owned(),
-            staging: Staging::new(root, owner.clone()),
-            manifest: ManifestLog::open(root, owner.clone(), retention)?,
+            manifest: ManifestLog::open(root, staging.store().clone(), owner.clone(), config)?,
+            staging,
             owner,
             clock: Arc::clone(&context.clock),
             failpoints: Arc::clone(&context.failpoints),
@@ -66,7 +68,7 @@ impl FileSinkCommitter {
     }
 
     /// Gives the files their final names, durably.
-    async fn publish(&self, epoch: Epoch, prepared: &[Prepared], moves: &[Move]) -> Result<()> {
+    async fn publish(&self, epoch: Epoch, prepared: &[Prepared], moves: &mut [Move]) -> Result<()> {
         let intent_dir = self.staging.epoch_dir(
             epoch,
             prepared
@@ -79,52 +81,61 @@ impl FileSinkCommitter {
         self.failpoints.hit("file-sink:intent:before")?;
         self.staging.write_intent(&intent_dir, &names).await?;
         self.failpoints.hit("file-sink:intent:after")?;
+        let store = self.staging.store();
         let mut dirs = BTreeSet::new();
         for entry in moves {
-            let dir = entry.to.parent().unwrap_or(&self.root);
-            if dirs.insert(dir) {
-                fs::create_dir_all(dir).map_err(|error| io_error("make directory", dir, error))?;
+            let dir = entry.to.parent().unwrap_or(&self.root).to_owned();
+            if !dirs.contains(&dir) {
+                store.make_dir(&dir)?;
+                dirs.insert(dir);
             }
             self.failpoints.hit("file-sink:rename")?;
-            entry.rename()?;
+            entry.rename(store).await?;
         }
         self.failpoints.hit("file-sink:renamed")?;
-        staging::sync_all(dirs, &self.root)?;
+        self.staging.sync_all(dirs.iter().map(PathBuf::as_path))?;
         self.failpoints.hit("file-sink:synced")
     }
 
-    fn discard(&self, epoch: Epoch, prepared: &[Prepared]) -> Result<()> {
+    async fn discard(&self, epoch: Epoch, prepared: &[Prepared]) -> Result<()> {
         for generation in prepared
             .iter()
             .map(|part| part.generation)
             .collect::<BTreeSet<_>>()
         {
-            staging::remove_dir(&self.staging.epoch_dir(epoch, generation))?;
+            let dir = self.staging.epoch_dir(epoch, generation);
+            self.staging.store().remove_dir(&dir).await?;
         }
         Ok(())
     }
 
     /// Another run of the same query was faster: its files count, ours go.
-    fn withdraw(moves: &[Move]) -> Result<()> {
+    async fn withdraw(&self, moves: &[Move]) -> Result<()> {
         for entry in moves {
-            staging::remove_file(&entry.to)?;
+            self.staging.store().remove_file(&entry.to).await?;
         }
         Ok(())
     }
 }
 
 impl Move {
-    fn rename(&self) -> Result<()> {
-        match fs::rename(&self.from, &self.to) {
-            Ok(()) => Ok(()),
-            // An earlier attempt of this commit got so far.
-            Err(error) if staging::is_absent(&error) && self.is_done() => Ok(()),
-            Err(error) => Err(io_error("rename to its final name", &self.from, error)),
+    async fn rename(&mut self, store: &Store) -> Result<()> {
+        // Not there, and done: an earlier attempt of this commit got so far.
+        if !store.rename(&self.from, &self.to).await?
+            && store.size(&self.to).await? != Some(self.file.size)
+        {
+            return Err(WeirError::external(format!(
+                "cannot rename '{}' to its final name: it is gone",
+                self.from.display()
+            )));
         }
-    }
-
-    fn is_done(&self) -> bool {
-        fs::metadata(&self.to).is_ok_and(|metadata| metadata.len() == self.file.size)
+        // In an object store the new name is a new object.
+        if let Store::Remote(remote) = store
+            && let Some(object) = remote.look(&self.to).await?
+        {
+            self.file.modified_ms = object.mtime_ms;
+        }
+        Ok(())
     }
 }
 
@@ -137,15 +148,15 @@ impl SinkCommitter for FileSinkCommitter {
     ) -> Result<CommitOutcome> {
         let prepared = committables.iter().map(parse).collect::<Result<Vec<_>>>()?;
         self.failpoints.hit("file-sink:commit")?;
-        if self.manifest.holds(epoch)? {
-            self.discard(epoch, &prepared)?;
+        if self.manifest.holds(epoch).await? {
+            self.discard(epoch, &prepared).await?;
             return Ok(CommitOutcome::AlreadyCommitted);
         }
-        let moves = self.moves(epoch, &prepared);
+        let mut moves = self.moves(epoch, &prepared);
         if moves.is_empty() {
             return Ok(CommitOutcome::Committed);
         }
-        self.publish(epoch, &prepared, &moves).await?;
+        self.publish(epoch, &prepared, &mut moves).await?;
         let lines: Vec<Line> = moves
             .iter()
             .map(|entry| {
@@ -165,9 +176,9 @@ impl SinkCommitter for FileSinkCommitter {
             .await?;
         self.failpoints.hit("file-sink:manifest:after")?;
         if added == Added::Before {
-            Self::withdraw(&moves)?;
+            self.withdraw(&moves).await?;
         }
-        self.discard(epoch, &prepared)?;
+        self.discard(epoch, &prepared).await?;
         self.failpoints.hit("file-sink:cleaned")?;
         Ok(match added {
             Added::Now => CommitOutcome::Committed,

@@ -8,6 +8,7 @@ use weir_runtime::{Result, WeirError};
 
 use crate::file::decode::parse::Zone;
 use crate::file::encode::WriteFormat;
+use crate::file::logs::LogSettings;
 use crate::file::options::{FORMATS, sink_options};
 use crate::options::Options;
 
@@ -34,6 +35,8 @@ pub struct FileSinkConfig {
     pub max_open_files: usize,
     /// `timeZone`: zone in which timestamps become names of directories.
     pub time_zone: Zone,
+    /// `fileSink.log.*`: how the manifest is kept.
+    pub log: LogSettings,
 }
 
 impl FileSinkConfig {
@@ -48,6 +51,7 @@ impl FileSinkConfig {
             max_bytes_per_file: None,
             max_open_files: MAX_OPEN_FILES,
             time_zone: Zone::default(),
+            log: LogSettings::default(),
         }
     }
 
@@ -95,6 +99,7 @@ impl FileSinkConfig {
             max_bytes_per_file: limit("maxBytesPerFile")?,
             max_open_files: open_files.unwrap_or(MAX_OPEN_FILES),
             time_zone,
+            log: LogSettings::default(),
         };
         config.validate()?;
         Ok(config)

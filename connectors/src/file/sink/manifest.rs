@@ -7,8 +7,7 @@
 //! taken for the old one).
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +15,7 @@ use uuid::Uuid;
 use weir_runtime::{Epoch, Fault, Result, WeirError};
 
 use crate::file::source::files::FoundFile;
+use crate::file::store::{Store, io_error, wait};
 use crate::file::uri;
 
 /// Directory of the manifest inside of the output.
@@ -108,27 +108,18 @@ impl Line {
 pub(super) struct Numbers {
     small: BTreeSet<u64>,
     compact: BTreeSet<u64>,
+    /// Epochs between two compact files where there are none yet; `None` for [`COMPACT_INTERVAL`].
+    every: Option<u64>,
 }
 
 impl Numbers {
     /// Lists them; `None` if there is no manifest directory.
-    pub(super) fn list(dir: &Path) -> Result<Option<Self>> {
-        let entries = match fs::read_dir(dir) {
-            Ok(entries) => entries,
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) =>
-            {
-                return Ok(None);
-            }
-            Err(error) => return Err(read_error(dir, error)),
+    pub(super) async fn list(store: &Store, dir: &Path) -> Result<Option<Self>> {
+        let Some(names) = store.names(dir).await? else {
+            return Ok(None);
         };
         let mut numbers = Self::default();
-        for entry in entries {
-            let name = entry.map_err(|error| read_error(dir, error))?.file_name();
-            let name = name.to_string_lossy();
+        for name in names {
             match (
                 Epoch::from_file_name(&name),
                 name.strip_suffix(COMPACT).and_then(Epoch::from_file_name),
@@ -139,6 +130,15 @@ impl Numbers {
             }
         }
         Ok(Some(numbers))
+    }
+
+    /// Sets the distance of compact files for a directory that has none yet.
+    pub(super) fn compact_every(&mut self, interval: NonZeroU32) {
+        self.every = Some(u64::from(interval.get()));
+    }
+
+    fn default_interval(&self) -> u64 {
+        self.every.unwrap_or(COMPACT_INTERVAL)
     }
 
     /// Number of the next file.
@@ -171,8 +171,8 @@ impl Numbers {
         let mut compact = self.compact.iter().rev();
         match (compact.next(), compact.next()) {
             (Some(newest), Some(before)) => newest - before,
-            (Some(only), None) => derive_interval(only + 1),
-            _ => COMPACT_INTERVAL,
+            (Some(only), None) => derive_interval(self.default_interval(), only + 1),
+            _ => self.default_interval(),
         }
     }
 
@@ -203,16 +203,18 @@ impl Numbers {
         Ok(names)
     }
 
-    /// Names of files nobody reads once the newest compact file is there; those since the compact file before are kept for
-    /// readers that listed the directory a moment ago.
-    pub(super) fn obsolete(&self) -> Vec<String> {
-        let Some(keep_from) = self.compact.iter().rev().nth(1) else {
-            return Vec::new();
-        };
-        let small = self.small.range(..keep_from).map(u64::to_string);
+    /// The compact file before the newest one. Readers that listed the directory a moment ago may go on from there; nobody reads what is
+    /// before it.
+    pub(super) fn previous_compact(&self) -> Option<u64> {
+        self.compact.iter().rev().nth(1).copied()
+    }
+
+    /// Names of the files before this number.
+    pub(super) fn before(&self, number: u64) -> Vec<String> {
+        let small = self.small.range(..number).map(u64::to_string);
         let compact = self
             .compact
-            .range(..keep_from)
+            .range(..number)
             .map(|number| format!("{number}{COMPACT}"));
         small.chain(compact).collect()
     }
@@ -228,19 +230,22 @@ pub(super) fn file_name(number: u64, is_compact: bool) -> String {
 }
 
 /// Spark's rule for a directory with a single compact file: an interval that puts a compact file there.
-fn derive_interval(files: u64) -> u64 {
-    if files <= COMPACT_INTERVAL || COMPACT_INTERVAL >= files / 2 {
+fn derive_interval(default: u64, files: u64) -> u64 {
+    if files <= default || default >= files / 2 {
         return files;
     }
-    (COMPACT_INTERVAL..=files / 2)
+    (default..=files / 2)
         .find(|interval| files.is_multiple_of(*interval))
         .unwrap_or(files)
 }
 
 /// The lines of one file, without the header.
-pub(super) fn read_body(dir: &Path, name: &str) -> Result<String> {
+pub(super) async fn read_body(store: &Store, dir: &Path, name: &str) -> Result<String> {
     let path = dir.join(name);
-    let text = fs::read_to_string(&path).map_err(|error| read_error(&path, error))?;
+    let Some(bytes) = store.read(&path).await? else {
+        return Err(damaged(&path, "it was listed a moment ago and is gone"));
+    };
+    let text = String::from_utf8(bytes).map_err(|error| damaged(&path, &error.to_string()))?;
     let (header, body) = text.split_once('\n').unwrap_or((text.as_str(), ""));
     if header.trim_end() != HEADER {
         return Err(damaged(
@@ -283,25 +288,26 @@ pub(super) fn line_text(line: &Line) -> Result<String> {
 }
 
 /// All lines of a manifest directory; `None` if it does not exist. A compaction meanwhile is no error.
-pub(super) fn read_all(dir: &Path) -> Result<Option<Vec<Line>>> {
+pub(super) async fn read_all(store: &Store, dir: &Path) -> Result<Option<Vec<Line>>> {
     let mut tries = 3;
     loop {
-        let Some(numbers) = Numbers::list(dir)? else {
+        let Some(numbers) = Numbers::list(store, dir).await? else {
             return Ok(None);
         };
-        let read = read_numbers(dir, &numbers);
+        let read = read_numbers(store, dir, &numbers).await;
         tries -= 1;
         match read {
-            Err(_) if tries > 0 && Numbers::list(dir)? != Some(numbers) => {}
+            Err(_) if tries > 0 && Numbers::list(store, dir).await? != Some(numbers) => {}
             other => return other.map(Some),
         }
     }
 }
 
-fn read_numbers(dir: &Path, numbers: &Numbers) -> Result<Vec<Line>> {
+async fn read_numbers(store: &Store, dir: &Path, numbers: &Numbers) -> Result<Vec<Line>> {
     let mut lines = Vec::new();
     for name in numbers.names(dir)? {
-        lines.extend(parse(&dir.join(&name), &read_body(dir, &name)?)?);
+        let body = read_body(store, dir, &name).await?;
+        lines.extend(parse(&dir.join(&name), &body)?);
     }
     Ok(lines)
 }
@@ -314,15 +320,20 @@ fn read_numbers(dir: &Path, numbers: &Numbers) -> Result<Vec<Line>> {
 /// # Errors
 /// If the manifest is damaged or cannot be read.
 pub fn committed_files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
-    Ok(committed_entries(dir)?.map(|files| files.into_iter().map(|file| file.path).collect()))
+    let store = Store::of(dir)?;
+    let entries = committed_entries(&store, dir);
+    Ok(wait(entries)?.map(|files| files.into_iter().map(|file| file.path).collect()))
 }
 
 /// As [`committed_files`], with size and time of modification.
-pub(crate) fn committed_entries(dir: &Path) -> Result<Option<Vec<FoundFile>>> {
-    let Some(lines) = read_all(&dir.join(DIR))? else {
+pub(crate) async fn committed_entries(store: &Store, dir: &Path) -> Result<Option<Vec<FoundFile>>> {
+    let Some(lines) = read_all(store, &dir.join(DIR)).await? else {
         return Ok(None);
     };
-    let dir = std::path::absolute(dir).map_err(|error| read_error(dir, error))?;
+    let dir = match store {
+        Store::Local => std::path::absolute(dir).map_err(|error| io_error("find", dir, error))?,
+        Store::Remote(_) => dir.to_owned(),
+    };
     let deleted: BTreeSet<&str> = lines
         .iter()
         .filter(|line| line.action == "delete")
@@ -336,10 +347,7 @@ pub(crate) fn committed_entries(dir: &Path) -> Result<Option<Vec<FoundFile>>> {
         let Some(path) = uri::to_path(&line.path) else {
             return Err(damaged(
                 &dir.join(DIR),
-                &format!(
-                    "it names '{}', which is no file of the local disk",
-                    line.path
-                ),
+                &format!("it names '{}', which is no path of a file", line.path),
             ));
         };
         files.push(FoundFile {
@@ -374,8 +382,4 @@ fn damaged(path: &Path, reason: &str) -> WeirError {
             path.display()
         ),
     )
-}
-
-fn read_error(path: &Path, error: io::Error) -> WeirError {
-    WeirError::external(format!("cannot read '{}': {error}", path.display())).with_source(error)
 }

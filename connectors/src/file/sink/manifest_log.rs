@@ -1,12 +1,17 @@
 //! Adds epochs to the manifest, each atomically and only once.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use futures::FutureExt;
 use weir_runtime::{Epoch, Result, WeirError};
 use weir_state::{CheckpointLocation, CreateOutcome};
 
+use super::config::FileSinkConfig;
 use super::manifest::{self, Line, Numbers, Owner};
+use crate::file::logs::LogSettings;
+use crate::file::store::Store;
 
 /// Most times another writer may be faster before this one gives up.
 const ATTEMPTS: usize = 100;
@@ -26,15 +31,26 @@ pub(super) enum Added {
 pub(super) struct ManifestLog {
     dir: PathBuf,
     location: CheckpointLocation,
+    store: Store,
     owner: Owner,
     numbers: Numbers,
     newest: Option<Epoch>,
+    /// Whether the manifest was read.
+    is_known: bool,
     retention: Option<Duration>,
+    settings: LogSettings,
+    /// Numbers before which nobody reads, and since when, unix milliseconds.
+    obsolete: VecDeque<(i64, u64)>,
 }
 
 impl ManifestLog {
     /// The manifest of the output directory `root`.
-    pub(super) fn open(root: &Path, owner: Owner, retention: Option<Duration>) -> Result<Self> {
+    pub(super) fn open(
+        root: &Path,
+        store: Store,
+        owner: Owner,
+        config: &FileSinkConfig,
+    ) -> Result<Self> {
         let dir = root.join(manifest::DIR);
         let text = dir.to_str().ok_or_else(|| {
             WeirError::config(format!(
@@ -45,19 +61,28 @@ impl ManifestLog {
         let location = CheckpointLocation::open(text)?;
         let mut log = Self {
             location,
+            store,
             dir,
             owner,
             numbers: Numbers::default(),
             newest: None,
-            retention,
+            retention: config.retention,
+            settings: config.log,
+            obsolete: VecDeque::new(),
+            is_known: false,
         };
-        log.reload()?;
+        // An object store is asked when there is something to commit.
+        log.reload().now_or_never().transpose()?;
         Ok(log)
     }
 
-    fn reload(&mut self) -> Result<()> {
-        self.numbers = Numbers::list(&self.dir)?.unwrap_or_default();
-        let lines = manifest::read_all(&self.dir)?.unwrap_or_default();
+    async fn reload(&mut self) -> Result<()> {
+        let numbers = Numbers::list(&self.store, &self.dir).await?;
+        self.numbers = numbers.unwrap_or_default();
+        self.numbers.compact_every(self.settings.compact_interval);
+        let lines = manifest::read_all(&self.store, &self.dir).await?;
+        let lines = lines.unwrap_or_default();
+        self.is_known = true;
         self.newest = lines
             .iter()
             .filter_map(|line| line.epoch_of(&self.owner))
@@ -69,11 +94,14 @@ impl ManifestLog {
     ///
     /// # Errors
     /// If the manifest grew by another writer and cannot be read.
-    pub(super) fn holds(&mut self, epoch: Epoch) -> Result<bool> {
+    pub(super) async fn holds(&mut self, epoch: Epoch) -> Result<bool> {
+        if !self.is_known {
+            self.reload().await?;
+        }
         let next = self.numbers.next();
         let name = manifest::file_name(next, self.numbers.is_compact(next));
-        if self.dir.join(name).exists() {
-            self.reload()?;
+        if self.store.exists(&self.dir.join(name)).await? {
+            self.reload().await?;
         }
         Ok(self.newest.is_some_and(|newest| epoch <= newest))
     }
@@ -84,13 +112,13 @@ impl ManifestLog {
     /// If it cannot be written.
     pub(super) async fn add(&mut self, epoch: Epoch, lines: &[Line], now_ms: i64) -> Result<Added> {
         for _ in 0..ATTEMPTS {
-            if self.holds(epoch)? {
+            if self.holds(epoch).await? {
                 return Ok(Added::Before);
             }
             let number = self.numbers.next();
             let is_compact = self.numbers.is_compact(number);
             let carried = if is_compact {
-                self.carried(now_ms)?
+                self.carried(now_ms).await?
             } else {
                 String::new()
             };
@@ -100,13 +128,15 @@ impl ManifestLog {
                 .create(&name, manifest::encode(&carried, lines)?)
                 .await?
             {
-                CreateOutcome::AlreadyExists => self.reload()?,
+                CreateOutcome::AlreadyExists => self.reload().await?,
                 CreateOutcome::Created => {
                     self.numbers.insert(number, is_compact);
                     self.newest = Some(epoch);
-                    if is_compact {
-                        self.remove_obsolete().await;
+                    if is_compact && self.settings.delete {
+                        let before = self.numbers.previous_compact();
+                        self.obsolete.extend(before.map(|number| (now_ms, number)));
                     }
+                    self.remove_obsolete(now_ms).await;
                     return Ok(Added::Now);
                 }
             }
@@ -118,10 +148,10 @@ impl ManifestLog {
     }
 
     /// What a compact file takes over from those before it.
-    fn carried(&self, now_ms: i64) -> Result<String> {
+    async fn carried(&self, now_ms: i64) -> Result<String> {
         let mut carried = String::new();
         for name in self.numbers.names(&self.dir)? {
-            carried.push_str(&manifest::read_body(&self.dir, &name)?);
+            carried.push_str(&manifest::read_body(&self.store, &self.dir, &name).await?);
             carried.push('\n');
         }
         match self.retention {
@@ -154,13 +184,19 @@ impl ManifestLog {
     }
 
     /// Best effort: what stays is removed after the next compaction.
-    async fn remove_obsolete(&mut self) {
-        for name in self.numbers.obsolete() {
-            if let Err(error) = self.location.delete(&name).await {
-                tracing::debug!(%name, %error, "obsolete manifest file stays");
-                return;
+    async fn remove_obsolete(&mut self, now_ms: i64) {
+        let delay = i64::try_from(self.settings.cleanup_delay.as_millis()).unwrap_or(i64::MAX);
+        while let Some((_, number)) = self
+            .obsolete
+            .pop_front_if(|(since, _)| now_ms.saturating_sub(*since) >= delay)
+        {
+            for name in self.numbers.before(number) {
+                if let Err(error) = self.location.delete(&name).await {
+                    tracing::debug!(%name, %error, "obsolete manifest file stays");
+                    return;
+                }
+                self.numbers.remove(&name);
             }
-            self.numbers.remove(&name);
         }
     }
 }

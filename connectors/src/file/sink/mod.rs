@@ -21,7 +21,6 @@ mod staging;
 mod tests;
 mod writer;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,6 +38,7 @@ pub use config::FileSinkConfig;
 pub use writer::FileSinkWriter;
 
 use crate::file::encode::new_writer;
+use crate::file::store::Store;
 use crate::file::uri;
 use manifest::Owner;
 use partition::Partitioner;
@@ -48,6 +48,7 @@ use staging::Staging;
 pub struct FileSink {
     config: Arc<FileSinkConfig>,
     root: PathBuf,
+    store: Store,
 }
 
 impl FileSink {
@@ -57,8 +58,10 @@ impl FileSink {
     /// If a setting is not allowed or the path is not on the local disk.
     pub fn new(config: FileSinkConfig) -> Result<Self> {
         config.validate()?;
+        let root = uri::any_path("the file sink", &config.path)?;
         Ok(Self {
-            root: uri::local_path("the file sink", &config.path)?,
+            store: Store::of(&root)?,
+            root,
             config: Arc::new(config),
         })
     }
@@ -81,7 +84,7 @@ impl FileSink {
     }
 
     fn staging(&self, context: &SinkContext) -> Staging {
-        Staging::new(&self.root, Self::owner(context))
+        Staging::new(&self.root, self.store.clone(), Self::owner(context))
     }
 
     /// Refuses rows the format cannot hold before the first of them is there.
@@ -98,17 +101,17 @@ impl FileSink {
     }
 
     /// The directory, made if it is not there.
-    fn check_directory(&self) -> Result<()> {
+    async fn check_directory(&self) -> Result<()> {
         if self.root.exists() && !self.root.is_dir() {
             return Err(WeirError::config(format!(
                 "path '{}' of the file sink is a file, it must be a directory",
                 self.root.display()
             )));
         }
-        fs::create_dir_all(&self.root)
-            .map_err(|error| staging::io_error("make directory", &self.root, error))?;
-        let has_manifest = self.root.join(manifest::DIR).exists();
-        if !has_manifest && has_visible_entries(&self.root)? {
+        self.store.make_dir(&self.root)?;
+        let names = self.store.names(&self.root).await?.unwrap_or_default();
+        let has_manifest = names.iter().any(|name| name == manifest::DIR);
+        if !has_manifest && names.iter().any(|name| !name.starts_with(['_', '.'])) {
             tracing::warn!(
                 directory = %self.root.display(),
                 "the directory holds files that no manifest names; readers that honour '_spark_metadata' will not see them"
@@ -118,23 +121,13 @@ impl FileSink {
     }
 }
 
-fn has_visible_entries(dir: &Path) -> Result<bool> {
-    let entries = fs::read_dir(dir).map_err(|error| staging::io_error("list", dir, error))?;
-    for entry in entries {
-        let name = entry
-            .map_err(|error| staging::io_error("list", dir, error))?
-            .file_name();
-        if !name.to_string_lossy().starts_with(['_', '.']) {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
 #[async_trait]
 impl Sink for FileSink {
     fn description(&self) -> String {
-        format!("FileSink[file:{}]", self.root.display())
+        match self.store {
+            Store::Local => format!("FileSink[file:{}]", self.root.display()),
+            Store::Remote(_) => format!("FileSink[{}]", self.root.display()),
+        }
     }
 
     fn delivery(&self) -> Delivery {
@@ -151,13 +144,14 @@ impl Sink for FileSink {
 
     async fn open(&self, context: &SinkContext) -> Result<()> {
         self.check_schema(context)?;
-        self.check_directory()?;
+        self.check_directory().await?;
         recovery::clean(
             &self.root,
             &self.staging(context),
             context.generation,
             &context.failpoints,
         )
+        .await
     }
 
     fn writer(&self, context: &SinkContext, subtask: usize) -> Result<Box<dyn SinkWriter>> {
@@ -170,11 +164,11 @@ impl Sink for FileSink {
     }
 
     fn committer(&self, context: &SinkContext) -> Result<Box<dyn SinkCommitter>> {
-        let retention = self.config.retention;
         Ok(Box::new(FileSinkCommitter::new(
             &self.root,
+            self.staging(context),
             Self::owner(context),
-            retention,
+            &self.config,
             context,
         )?))
     }

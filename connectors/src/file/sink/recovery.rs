@@ -7,19 +7,19 @@ use std::path::Path;
 use weir_runtime::{FailPoints, Fault, Result, WeirError};
 
 use super::manifest::{self, Line};
-use super::staging::{self, Leftover, Staging};
+use super::staging::{Leftover, Staging};
 
 /// Removes the leftovers of one sink. May itself crash anywhere and be run again.
 ///
 /// # Errors
 /// If a later generation has written here, or the disk refuses.
-pub(super) fn clean(
+pub(super) async fn clean(
     root: &Path,
     staging: &Staging,
     generation: u64,
     failpoints: &FailPoints,
 ) -> Result<()> {
-    let leftovers = staging.leftovers()?;
+    let leftovers = staging.leftovers().await?;
     if let Some(newer) = leftovers
         .iter()
         .filter_map(|leftover| leftover.generation)
@@ -36,22 +36,24 @@ pub(super) fn clean(
     if leftovers.is_empty() {
         return Ok(());
     }
-    let committed: HashSet<String> = manifest::read_all(&root.join(manifest::DIR))?
+    let committed: HashSet<String> = manifest::read_all(staging.store(), &root.join(manifest::DIR))
+        .await?
         .unwrap_or_default()
         .iter()
         .filter_map(Line::file_name)
         .collect();
     for leftover in leftovers {
         failpoints.hit("file-sink:clean")?;
-        remove_orphans(root, &leftover, &committed, failpoints)?;
-        staging::remove_dir(&leftover.dir)?;
+        remove_orphans(root, staging, &leftover, &committed, failpoints).await?;
+        staging.store().remove_dir(&leftover.dir).await?;
     }
     staging.remove_if_empty();
     Ok(())
 }
 
-fn remove_orphans(
+async fn remove_orphans(
     root: &Path,
+    staging: &Staging,
     leftover: &Leftover,
     committed: &HashSet<String>,
     failpoints: &FailPoints,
@@ -67,11 +69,11 @@ fn remove_orphans(
             continue;
         }
         failpoints.hit("file-sink:clean:orphan")?;
-        if staging::remove_file(&path)? {
+        if staging.store().remove_file(&path).await? {
             tracing::warn!(file = %path.display(), "file of an uncommitted epoch removed, the epoch runs again");
             dirs.extend(path.parent().map(Path::to_owned));
         }
     }
     // The names must be gone for good before the list of them goes.
-    staging::sync_all(dirs.iter().map(std::path::PathBuf::as_path), root)
+    staging.sync_all(dirs.iter().map(std::path::PathBuf::as_path))
 }

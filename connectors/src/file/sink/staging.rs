@@ -18,6 +18,7 @@ use xxhash_rust::xxh64::xxh64;
 
 use super::hive;
 use super::manifest::Owner;
+use crate::file::store::{Store, io_error};
 
 /// Directory of everything that is not committed.
 pub(super) const DIR: &str = "_weir_staging";
@@ -57,20 +58,27 @@ struct Intent {
 #[derive(Debug, Clone)]
 pub(super) struct Staging {
     root: PathBuf,
+    store: Store,
     dir: PathBuf,
     owner: Owner,
 }
 
 impl Staging {
     /// The area inside of the output `root`; nothing is made.
-    pub(super) fn new(root: &Path, owner: Owner) -> Self {
+    pub(super) fn new(root: &Path, store: Store, owner: Owner) -> Self {
         let sink = format!("sink={}", hive::escape(&owner.sink));
         let dir = root.join(DIR).join(owner.query_id.to_string()).join(sink);
         Self {
             root: root.to_owned(),
+            store,
             dir,
             owner,
         }
+    }
+
+    /// Where the output is.
+    pub(super) fn store(&self) -> &Store {
+        &self.store
     }
 
     /// Directory of one epoch as one generation writes it.
@@ -107,24 +115,26 @@ impl Staging {
         })?;
         CheckpointLocation::open(text)?.put(INTENT, bytes).await?;
         // The directories that lead to the list must survive a power cut as well.
-        sync_up_to(&self.dir, &self.root)
+        self.sync_all([self.dir.as_path()])
+    }
+
+    /// Syncs directories and those above them up to the output, each once; object stores need none of it.
+    pub(super) fn sync_all<'a>(&self, dirs: impl IntoIterator<Item = &'a Path>) -> Result<()> {
+        match self.store {
+            Store::Local => sync_all(dirs, &self.root),
+            Store::Remote(_) => Ok(()),
+        }
     }
 
     /// Leftovers of this sink, each an epoch of one generation.
-    pub(super) fn leftovers(&self) -> Result<Vec<Leftover>> {
-        let entries = match fs::read_dir(&self.dir) {
-            Ok(entries) => entries,
-            Err(error) if is_absent(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(io_error("list", &self.dir, error)),
-        };
+    pub(super) async fn leftovers(&self) -> Result<Vec<Leftover>> {
+        let names = self.store.names(&self.dir).await?.unwrap_or_default();
         let mut leftovers = Vec::new();
-        for entry in entries {
-            let dir = entry
-                .map_err(|error| io_error("list", &self.dir, error))?
-                .path();
+        for name in names {
+            let dir = self.dir.join(name);
             leftovers.push(Leftover {
                 generation: generation_of(&dir),
-                files: read_intent(&dir)?,
+                files: read_intent(&self.store, &dir).await?,
                 dir,
             });
         }
@@ -134,6 +144,9 @@ impl Staging {
 
     /// Removes the area if nothing is in it; best effort.
     pub(super) fn remove_if_empty(&self) {
+        if matches!(self.store, Store::Remote(_)) {
+            return;
+        }
         let mut dir = self.dir.clone();
         while dir != self.root && fs::remove_dir(&dir).is_ok() {
             dir.pop();
@@ -156,12 +169,10 @@ fn generation_of(dir: &Path) -> Option<u64> {
     dir.file_name()?.to_str()?.rsplit_once('-')?.1.parse().ok()
 }
 
-fn read_intent(dir: &Path) -> Result<Vec<String>> {
+async fn read_intent(store: &Store, dir: &Path) -> Result<Vec<String>> {
     let path = dir.join(INTENT);
-    let bytes = match fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if is_absent(&error) => return Ok(Vec::new()),
-        Err(error) => return Err(io_error("read", &path, error)),
+    let Some(bytes) = store.read(&path).await? else {
+        return Ok(Vec::new());
     };
     let intent: Intent = serde_json::from_slice(&bytes).map_err(|error| {
         let message = format!(
@@ -174,30 +185,8 @@ fn read_intent(dir: &Path) -> Result<Vec<String>> {
     Ok(intent.files)
 }
 
-/// Removes a directory with everything in it; a missing one is fine.
-pub(super) fn remove_dir(dir: &Path) -> Result<()> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if !is_absent(&error) => Err(io_error("remove", dir, error)),
-        _ => Ok(()),
-    }
-}
-
-/// Removes a file; a missing one is fine. True if it was there.
-pub(super) fn remove_file(path: &Path) -> Result<bool> {
-    match fs::remove_file(path) {
-        Ok(()) => Ok(true),
-        Err(error) if is_absent(&error) => Ok(false),
-        Err(error) => Err(io_error("remove", path, error)),
-    }
-}
-
-/// Syncs `dir` and every directory above it up to `root`.
-pub(super) fn sync_up_to(dir: &Path, root: &Path) -> Result<()> {
-    sync_all([dir], root)
-}
-
 /// Syncs directories and those above them up to `root`, each once.
-pub(super) fn sync_all<'a>(dirs: impl IntoIterator<Item = &'a Path>, root: &Path) -> Result<()> {
+fn sync_all<'a>(dirs: impl IntoIterator<Item = &'a Path>, root: &Path) -> Result<()> {
     let mut all = BTreeSet::new();
     for dir in dirs {
         all.extend(dir.ancestors().take_while(|above| above.starts_with(root)));
@@ -217,15 +206,4 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn sync_dir(_dir: &Path) -> io::Result<()> {
     Ok(())
-}
-
-pub(super) fn is_absent(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
-}
-
-pub(super) fn io_error(action: &str, path: &Path, error: io::Error) -> WeirError {
-    WeirError::external(format!("cannot {action} '{}': {error}", path.display())).with_source(error)
 }

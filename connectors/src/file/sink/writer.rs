@@ -1,8 +1,8 @@
 //! One subtask of the file sink: rows go into hidden files, one for each partition directory, finished when the epoch ends.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -16,9 +16,10 @@ use weir_runtime::{
 
 use super::config::FileSinkConfig;
 use super::partition::{Part, Partitioner};
-use super::staging::{Prepared, StagedFile, Staging, io_error};
+use super::staging::{Prepared, StagedFile, Staging};
 use crate::file::encode::{BatchWriter, EncodeError, new_writer};
 use crate::file::source::files::mtime_ms;
+use crate::file::store::{Store, io_error};
 
 /// Writes the rows of one subtask.
 pub struct FileSinkWriter {
@@ -84,17 +85,17 @@ impl FileSinkWriter {
         }
     }
 
-    fn write_part(&self, open: &mut OpenEpoch, part: Part) -> Result<()> {
+    async fn write_part(&mut self, open: &mut OpenEpoch, part: Part) -> Result<()> {
         let mut rest = part.rows;
         while rest.num_rows() > 0 {
-            self.make_room(open, &part.directory)?;
+            self.make_room(open, &part.directory).await?;
             let file = match open.open.entry(part.directory.clone()) {
                 std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
                 std::collections::hash_map::Entry::Vacant(entry) => {
                     let file = begin_file(
                         &self.config,
                         self.partitioner.file_schema(),
-                        &open.dir,
+                        (self.staging.store(), &open.dir),
                         &part.directory,
                         (self.subtask, open.id, open.begun),
                     )?;
@@ -106,14 +107,14 @@ impl FileSinkWriter {
             file.used = open.clock;
             rest = file.write(rest, &self.config)?;
             if file.is_full(&self.config) {
-                self.finish_file(open, &part.directory)?;
+                self.finish_file(open, &part.directory).await?;
             }
         }
         Ok(())
     }
 
     /// Finishes a file if one more would be too many.
-    fn make_room(&self, open: &mut OpenEpoch, directory: &str) -> Result<()> {
+    async fn make_room(&mut self, open: &mut OpenEpoch, directory: &str) -> Result<()> {
         if open.open.contains_key(directory) || open.open.len() < self.config.max_open_files {
             return Ok(());
         }
@@ -123,17 +124,19 @@ impl FileSinkWriter {
             .min_by_key(|(_, file)| file.used)
             .map(|(directory, _)| directory.clone());
         match oldest {
-            Some(oldest) => self.finish_file(open, &oldest),
+            Some(oldest) => self.finish_file(open, &oldest).await,
             None => Ok(()),
         }
     }
 
-    fn finish_file(&self, open: &mut OpenEpoch, directory: &str) -> Result<()> {
+    async fn finish_file(&mut self, open: &mut OpenEpoch, directory: &str) -> Result<()> {
         let Some(file) = open.open.remove(directory) else {
             return Ok(());
         };
         self.failpoints.hit("file-sink:finish")?;
-        let staged = file.finish(&open.dir, &self.failpoints)?;
+        let staged = file
+            .finish(self.staging.store(), &open.dir, &self.failpoints)
+            .await?;
         open.finished.push(staged);
         Ok(())
     }
@@ -156,7 +159,7 @@ impl SinkWriter for FileSinkWriter {
         let rows = batch.rows.into_batch();
         if rows.num_rows() > 0 {
             for part in self.partitioner.split(&rows)? {
-                self.write_part(&mut open, part)?;
+                self.write_part(&mut open, part).await?;
             }
         }
         self.open = Some(open);
@@ -178,7 +181,7 @@ impl SinkWriter for FileSinkWriter {
             let mut directories: Vec<String> = open.open.keys().cloned().collect();
             directories.sort_unstable();
             for directory in directories {
-                self.finish_file(&mut open, &directory)?;
+                self.finish_file(&mut open, &directory).await?;
             }
             prepared.files = open.finished;
             prepared.files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -207,7 +210,7 @@ fn check_inserts(rows: &Rows) -> Result<()> {
 fn begin_file(
     config: &FileSinkConfig,
     schema: &SchemaRef,
-    staging: &std::path::Path,
+    (store, staging): (&Store, &Path),
     directory: &str,
     (subtask, id, sequence): (u32, Uuid, u32),
 ) -> Result<OpenFile> {
@@ -220,10 +223,16 @@ fn begin_file(
         format!("{directory}/{name}")
     };
     let full = staging.join(&path);
-    if let Some(parent) = full.parent() {
-        fs::create_dir_all(parent).map_err(|error| io_error("make directory", parent, error))?;
-    }
-    let file = File::create(&full).map_err(|error| io_error("create", &full, error))?;
+    let file = match store {
+        Store::Local => {
+            if let Some(parent) = full.parent() {
+                store.make_dir(parent)?;
+            }
+            File::create(&full)
+        }
+        Store::Remote(_) => tempfile::tempfile(),
+    };
+    let file = file.map_err(|error| io_error("create", &full, error))?;
     let out = file
         .try_clone()
         .map_err(|error| io_error("open", &full, error))?;
@@ -279,17 +288,23 @@ impl OpenFile {
                 .is_some_and(|max| self.writer.bytes_written() >= max)
     }
 
-    fn finish(self, staging: &std::path::Path, failpoints: &FailPoints) -> Result<StagedFile> {
+    async fn finish(
+        self,
+        store: &Store,
+        staging: &Path,
+        failpoints: &FailPoints,
+    ) -> Result<StagedFile> {
         let full = staging.join(&self.path);
         let stats = self.writer.finish().map_err(encode_error)?;
         failpoints.hit("file-sink:sync")?;
-        self.file
-            .sync_all()
-            .map_err(|error| io_error("sync", &full, error))?;
-        let metadata = self
-            .file
-            .metadata()
-            .map_err(|error| io_error("look at", &full, error))?;
+        let metadata = match store {
+            Store::Local => self.file.sync_all().and_then(|()| self.file.metadata()),
+            Store::Remote(_) => self.file.metadata(),
+        };
+        let metadata = metadata.map_err(|error| io_error("sync", &full, error))?;
+        if let Store::Remote(remote) = store {
+            remote.store(&full, self.file).await?;
+        }
         failpoints.hit("file-sink:staged")?;
         Ok(StagedFile {
             path: self.path,

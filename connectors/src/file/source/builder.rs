@@ -221,10 +221,10 @@ impl FileSourceBuilder<CsvOptions> {
         self
     }
 
-    /// The character between two fields.
+    /// What stands between two fields: one or more characters.
     #[must_use]
-    pub fn separator(mut self, separator: u8) -> Self {
-        self.format.sep = separator;
+    pub fn separator(mut self, separator: impl Into<String>) -> Self {
+        self.format.sep = separator.into();
         self
     }
 }

@@ -8,8 +8,10 @@ use std::path::{Component, Path, PathBuf};
 
 use weir_runtime::{Result, WeirError};
 
-use super::files::{FileEntry, mtime_ms};
+use super::files::{FileEntry, FoundFile};
 use super::glob::NameGlob;
+use crate::file::remote::Address;
+use crate::file::store::{Store, wait};
 use crate::file::uri;
 
 /// What to do with files that were read.
@@ -33,6 +35,12 @@ impl CleanSource {
         let Self::Archive(archive) = self else {
             return Ok(());
         };
+        if Address::of(source).is_some() {
+            return Err(WeirError::config(format!(
+                "option 'cleanSource' is archive, and the source is '{}': in object stores only off and delete are allowed",
+                source.display()
+            )));
+        }
         let archive = uri::local_path("option 'sourceArchiveDir'", archive)?;
         let mut same = true;
         for (pattern, name) in source.components().zip(archive.components()) {
@@ -50,37 +58,40 @@ impl CleanSource {
     }
 
     /// Cleans files that were read. Blocks.
-    pub(super) fn clean(&self, entries: &[FileEntry]) {
+    pub(super) fn clean(&self, store: &Store, entries: &[FileEntry]) {
         for entry in entries {
             let Ok(path) = entry.local_path() else {
                 continue;
             };
-            if let Some(reason) = self.clean_file(entry, &path) {
+            if let Some(reason) = self.clean_file(store, entry, &path) {
                 tracing::warn!(file = %path.display(), %reason, "file that was read stays where it is");
             }
         }
     }
 
     /// Answers why the file stays, if it does.
-    fn clean_file(&self, entry: &FileEntry, path: &Path) -> Option<String> {
-        let metadata = match fs::metadata(path) {
-            Ok(metadata) => metadata,
+    fn clean_file(&self, store: &Store, entry: &FileEntry, path: &Path) -> Option<String> {
+        match FoundFile::look(store, path) {
             // Cleaned by an earlier run, or by somebody else.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+            Ok(None) => return None,
+            Ok(Some(now)) if (now.mtime_ms, now.size) != (entry.timestamp, entry.size) => {
+                return Some("it changed after it was read".to_owned());
+            }
+            Ok(Some(_)) => {}
             Err(error) => return Some(error.to_string()),
-        };
-        if (mtime_ms(&metadata), metadata.len()) != (entry.timestamp, entry.size) {
-            return Some("it changed after it was read".to_owned());
         }
-        let done = match self {
-            Self::Off => Ok(()),
-            Self::Delete => fs::remove_file(path),
+        match self {
+            Self::Off => None,
+            Self::Delete => wait(store.remove_file(path))
+                .err()
+                .map(|error| error.to_string()),
             Self::Archive(archive) => match uri::local_path("option 'sourceArchiveDir'", archive) {
-                Ok(archive) => archive_file(&archive, path),
-                Err(error) => return Some(error.to_string()),
+                Ok(archive) => archive_file(&archive, path)
+                    .err()
+                    .map(|error| error.to_string()),
+                Err(error) => Some(error.to_string()),
             },
-        };
-        done.err().map(|error| error.to_string())
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! What a file source is told: where, what format, which columns, how much at a time. From option text or from typed builders.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use weir_runtime::{Result, WeirError};
 
@@ -15,6 +16,7 @@ use super::partition;
 use crate::file::charset::Charset;
 use crate::file::decode::parse::Zone;
 use crate::file::decode::{DecodeSettings, ParseMode, TimePatterns, nullable_schema};
+use crate::file::logs::LogSettings;
 use crate::file::options::{FORMATS, source_options};
 use crate::file::pattern::TimePattern;
 use crate::file::uri;
@@ -69,8 +71,25 @@ pub struct FileSourceConfig {
     pub ignore_corrupt_files: bool,
     /// `badRecordsPath`: directory that takes bad records instead of rows.
     pub bad_records_path: Option<String>,
+    /// `fileSource.log.*`: how the log of the files that were seen is kept.
+    pub log: LogSettings,
+    /// `fileSource.cleaner.numThreads`: threads that move or delete files that were read; with 0 the planning of the next epoch waits
+    /// for it.
+    pub cleaner_threads: usize,
     /// Columns that are known to stand in the names of directories.
     pub(crate) partition_columns: Vec<String>,
+    /// Directories whose files are not read.
+    pub(super) left_out: Arc<HashSet<PathBuf>>,
+}
+
+/// Directories that hold files, with what their names say.
+#[derive(Debug, Clone)]
+pub struct Partitions {
+    /// The directories, sorted; those that do not name every column asked for, or name a value that is none of its type, are not among
+    /// them.
+    pub directories: Vec<PathBuf>,
+    /// A row for each; `None` without directories.
+    pub values: Option<RecordBatch>,
 }
 
 impl FileSourceConfig {
@@ -98,7 +117,10 @@ impl FileSourceConfig {
             clean_source: CleanSource::default(),
             ignore_corrupt_files: false,
             bad_records_path: None,
+            log: LogSettings::default(),
+            cleaner_threads: 1,
             partition_columns: Vec::new(),
+            left_out: Arc::default(),
         }
     }
 
@@ -206,6 +228,9 @@ impl FileSourceConfig {
             date: pattern("dateFormat")?,
             timestamp: pattern("timestampFormat")?,
             local: pattern("timestampNTZFormat")?,
+            fallback: given
+                .flag("enableDateTimeParsingFallback")?
+                .unwrap_or_default(),
         };
         Ok(())
     }
@@ -237,6 +262,35 @@ impl FileSourceConfig {
         &self.partition_columns
     }
 
+    /// The directories that are there now, with the values of these columns that stand in their names.
+    ///
+    /// # Errors
+    /// If the path cannot be listed, or a column is not one of the schema.
+    pub fn partitions(&self, columns: &[&str]) -> Result<Partitions> {
+        let listing = Listing::new(self)?;
+        partition::table(
+            listing.directories()?,
+            listing.depth(),
+            columns,
+            &self.decode_settings(),
+        )
+    }
+
+    /// Does not read the files that lie in these directories, as if they were not there.
+    #[must_use]
+    pub fn leave_out(mut self, directories: HashSet<PathBuf>) -> Self {
+        self.left_out = Arc::new(directories);
+        self
+    }
+
+    /// Whether a file lies in a directory that is not left out.
+    pub(super) fn reads(&self, path: &Path) -> bool {
+        self.left_out.is_empty()
+            || path
+                .parent()
+                .is_none_or(|parent| !self.left_out.contains(parent))
+    }
+
     /// The files that are there now, sorted by path.
     ///
     /// # Errors
@@ -255,7 +309,7 @@ impl FileSourceConfig {
     /// Names the setting and what is allowed.
     pub fn validate(&self) -> Result<()> {
         self.validate_settings()?;
-        let root = uri::local_path("the file source", &self.path)?;
+        let root = uri::any_path("the file source", &self.path)?;
         self.clean_source.check(&root)?;
         let mut settings = self.decode_settings();
         settings.schema = self.data_schema();

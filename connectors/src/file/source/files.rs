@@ -1,13 +1,14 @@
 //! What the source knows of a file: as found in a listing, as written to the log, as handed to a reader.
 
 use std::cmp::Ordering;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
 use weir_runtime::{Fault, Offset, Result, Split, WeirError};
 
+use crate::file::store::{Store, wait};
 use crate::file::uri;
 
 /// A file of a listing.
@@ -27,6 +28,26 @@ impl FoundFile {
             mtime_ms: mtime_ms(metadata),
             size: metadata.len(),
         }
+    }
+
+    /// A file as it is now; `None` if it is not there.
+    pub(crate) fn look(store: &Store, path: &Path) -> Result<Option<Self>> {
+        let found = match store {
+            Store::Remote(remote) => wait(remote.look(path))?.map(|object| Self {
+                path: path.to_owned(),
+                mtime_ms: object.mtime_ms,
+                size: object.size,
+            }),
+            Store::Local => match std::fs::metadata(path) {
+                Ok(metadata) => Some(Self::new(path.to_owned(), &metadata)),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+                Err(error) => {
+                    let message = format!("cannot look at file '{}'", path.display());
+                    return Err(WeirError::external(message).with_source(error));
+                }
+            },
+        };
+        Ok(found)
     }
 
     /// Arrival order: by time of modification, then by path, so that it is the same on every machine.
@@ -88,7 +109,7 @@ impl FileEntry {
             WeirError::new(
                 Fault::Checkpoint,
                 format!(
-                    "the source log names '{}', which is no file of the local disk",
+                    "the source log names '{}', which is no path of a file",
                     self.path
                 ),
             )
@@ -124,32 +145,37 @@ impl PlannedFile {
         })
     }
 
-    /// The path, if the file is still the one that was planned.
+    /// The path, and the file in an object store, if it is still the one that was planned.
     ///
     /// # Errors
     /// If it is gone or another one: its rows would not be those the plan promises.
-    pub(crate) fn checked_path(&self) -> Result<PathBuf> {
+    pub(crate) fn checked(&self, store: &Store) -> Result<(PathBuf, Option<File>)> {
         let path = uri::to_path(&self.path).ok_or_else(|| {
-            WeirError::internal(format!(
-                "split path '{}' is no file of the local disk",
-                self.path
-            ))
+            WeirError::internal(format!("split path '{}' is no path of a file", self.path))
         })?;
-        let metadata = match std::fs::metadata(&path) {
-            Ok(metadata) => metadata,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(vanished(&path));
-            }
-            Err(error) => {
-                let message = format!("cannot look at file '{}'", path.display());
-                return Err(WeirError::external(message).with_source(error));
-            }
+        let (copy, found) = match store {
+            Store::Local => (None, FoundFile::look(store, &path)?),
+            Store::Remote(remote) => match wait(remote.fetch(&path))? {
+                None => (None, None),
+                Some((copy, object)) => {
+                    let (mtime_ms, size) = (object.mtime_ms, object.size);
+                    let path = path.clone();
+                    (
+                        Some(copy),
+                        Some(FoundFile {
+                            path,
+                            mtime_ms,
+                            size,
+                        }),
+                    )
+                }
+            },
         };
-        let (mtime, size) = (mtime_ms(&metadata), metadata.len());
-        if (mtime, size) != (self.timestamp, self.size) {
-            return Err(self.changed(&path, mtime, size));
+        let found = found.ok_or_else(|| vanished(&path))?;
+        if (found.mtime_ms, found.size) != (self.timestamp, self.size) {
+            return Err(self.changed(&path, found.mtime_ms, found.size));
         }
-        Ok(path)
+        Ok((path, copy))
     }
 
     fn changed(&self, path: &Path, mtime: i64, size: u64) -> WeirError {

@@ -136,6 +136,18 @@ impl ReadFormat {
         let file = File::open(path).map_err(|error| {
             WeirError::external(format!("cannot open file '{name}'")).with_source(error)
         })?;
+        self.open_file(file, path, name, charset, settings)
+    }
+
+    /// A reader of a file that is open; the end of its path tells the compression.
+    pub(crate) fn open_file(
+        &self,
+        file: File,
+        path: &Path,
+        name: &str,
+        charset: Charset,
+        settings: DecodeSettings,
+    ) -> Result<Box<dyn BatchReader>> {
         let reader = match self {
             Self::Parquet(_) => ParquetReader::from_file(file, name, &settings)
                 .map(|reader| Box::new(reader) as Box<dyn BatchReader>),
@@ -244,7 +256,7 @@ pub(crate) fn decode_error(error: DecodeError) -> WeirError {
         ))
         .with_condition(MALFORMED_RECORD)
         .at_position(format!("{file}:{line}")),
-        DecodeError::Damaged { .. } => {
+        DecodeError::Damaged { .. } | DecodeError::UnescapedQuote { .. } => {
             WeirError::data(error.to_string()).with_condition("FAILED_READ_FILE").with_source(error)
         }
         DecodeError::BadRecordSink { .. } => WeirError::external(error.to_string()).with_source(error),

@@ -16,8 +16,10 @@ use super::config::FileSourceConfig;
 use super::files::FoundFile;
 use super::glance::{Stamps, stamp};
 use super::glob::NameGlob;
+use super::objects;
 use super::partition::{self, PartitionValue};
 use crate::file::sink::manifest;
+use crate::file::store::{Store, is_absent, wait};
 use crate::file::uri;
 
 /// Decides for a path whether its size and time are wanted; files nobody wants are not even looked at.
@@ -27,6 +29,7 @@ pub(crate) type Wanted<'a> = dyn FnMut(&Path) -> bool + 'a;
 #[derive(Debug)]
 pub(crate) struct Listing {
     root: PathBuf,
+    store: Store,
     name: Option<NameGlob>,
     recursive: bool,
     /// Parquet files of zero bytes are no Parquet files, but often ones that are about to get content.
@@ -40,8 +43,10 @@ impl Listing {
             .as_deref()
             .map(|glob| NameGlob::new("option 'pathGlobFilter'", glob))
             .transpose()?;
+        let root = uri::any_path("the file source", &config.path)?;
         Ok(Self {
-            root: uri::local_path("the file source", &config.path)?,
+            store: Store::of(&root)?,
+            root,
             name,
             recursive: config.recursive_file_lookup,
             skip_empty: config.format.name() == "parquet",
@@ -53,8 +58,16 @@ impl Listing {
         &self.root
     }
 
+    /// Where the root is.
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// Refuses a path that is not there (unless it is a glob, which may match later) or is a file.
     pub(crate) fn check(&self) -> Result<()> {
+        if let Store::Remote(remote) = &self.store {
+            return objects::check(remote, &self.root);
+        }
         match fs::metadata(&self.root) {
             Ok(metadata) if metadata.is_dir() => fs::read_dir(&self.root)
                 .map(|_| ())
@@ -71,6 +84,9 @@ impl Listing {
 
     /// The files that are there now and wanted.
     pub(super) fn list(&self, wanted: &mut Wanted<'_>) -> Result<Listed> {
+        if let Store::Remote(remote) = &self.store {
+            return objects::list(self, remote, wanted);
+        }
         let mut scan = Scan {
             listing: self,
             wanted,
@@ -111,7 +127,7 @@ impl Listing {
     }
 
     /// The directories that hold files.
-    fn directories(&self) -> Result<Vec<PathBuf>> {
+    pub(super) fn directories(&self) -> Result<Vec<PathBuf>> {
         let mut parents = HashSet::new();
         // Nobody's size and time are asked for.
         let mut note = |path: &Path| {
@@ -130,8 +146,20 @@ impl Listing {
         }
     }
 
-    fn takes_name(&self, name: &str) -> bool {
+    pub(super) fn takes_name(&self, name: &str) -> bool {
         !is_hidden(name) && self.name.as_ref().is_none_or(|glob| glob.is_match(name))
+    }
+}
+
+impl Listing {
+    /// Whether files in directories of directories are read, whatever these are called.
+    pub(super) fn is_recursive(&self) -> bool {
+        self.recursive
+    }
+
+    /// Whether a file that is empty is one that is about to get content.
+    pub(super) fn skips_empty(&self) -> bool {
+        self.skip_empty
     }
 }
 
@@ -161,7 +189,7 @@ impl Scan<'_, '_> {
             let changed = stamp(&dir);
             self.listed.stamps.insert(dir, changed);
         }
-        if let Some(files) = manifest::committed_entries(dir)? {
+        if let Some(files) = wait(manifest::committed_entries(&Store::Local, dir))? {
             return self.sink_output(files);
         }
         for entry in fs::read_dir(dir).map_err(|error| listing_error(dir, error))? {
@@ -282,7 +310,7 @@ impl Scan<'_, '_> {
 }
 
 /// Whether the name of a directory is `column=value`.
-fn is_partition(path: &Path) -> bool {
+pub(super) fn is_partition(path: &Path) -> bool {
     path.file_name()
         .is_some_and(|name| partition::of_directory(&name.to_string_lossy()).is_some())
 }
@@ -294,7 +322,7 @@ enum Level {
     Pattern(NameGlob),
 }
 
-fn is_glob(path: &Path) -> bool {
+pub(super) fn is_glob(path: &Path) -> bool {
     path.to_str()
         .is_some_and(|text| text.contains(['*', '?', '[', '{']))
 }
@@ -340,20 +368,13 @@ fn children(dir: &Path, level: &Level) -> Result<Vec<PathBuf>> {
     Ok(matched)
 }
 
-fn is_hidden(name: &str) -> bool {
+pub(super) fn is_hidden(name: &str) -> bool {
     name.starts_with('.')
         || (name.starts_with('_') && !name.contains('='))
         || name.ends_with("._COPYING_")
 }
 
-fn is_absent(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
-}
-
-fn not_found(path: &Path) -> WeirError {
+pub(super) fn not_found(path: &Path) -> WeirError {
     WeirError::config(format!(
         "path '{}' of the file source does not exist",
         path.display()

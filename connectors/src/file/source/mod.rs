@@ -19,6 +19,7 @@ mod format;
 mod glance;
 mod glob;
 mod listing;
+mod objects;
 mod partition;
 mod reader;
 mod run;
@@ -41,10 +42,11 @@ pub use builder::{
     AvroSource, CsvSource, FileSourceBuilder, JsonSource, ParquetSource, TextRecords, TextSource,
 };
 pub use clean::CleanSource;
-pub use config::FileSourceConfig;
+pub use config::{FileSourceConfig, Partitions};
 pub use format::{AvroOptions, ParquetOptions, ReadFormat};
 pub use reader::FileReader;
 
+use crate::file::store::Store;
 use files::FileEntry;
 use listing::Listing;
 use run::Run;
@@ -103,12 +105,50 @@ impl FileSource {
             return Ok(());
         }
         self.failpoints.hit("file-source:clean")?;
-        let config = Arc::clone(&self.config);
-        let cleaned = tokio::task::spawn_blocking(move || config.clean_source.clean(&files)).await;
-        cleaned.map_err(|error| {
-            WeirError::internal("files that were read could not be cleaned").with_source(error)
-        })?;
+        let threads = self.config.cleaner_threads;
+        if threads == 0 {
+            self.config.clean_source.clean(self.listing.store(), &files);
+            return self.failpoints.hit("file-source:cleaned");
+        }
+        let parts = files
+            .chunks(files.len().div_ceil(threads))
+            .map(<[_]>::to_vec);
+        let cleaning = parts.map(|files| {
+            let (config, listing) = (Arc::clone(&self.config), Arc::clone(&self.listing));
+            tokio::task::spawn_blocking(move || {
+                config.clean_source.clean(listing.store(), &files);
+            })
+        });
+        for cleaned in futures::future::join_all(cleaning).await {
+            cleaned.map_err(|error| {
+                WeirError::internal("files that were read could not be cleaned").with_source(error)
+            })?;
+        }
         self.failpoints.hit("file-source:cleaned")
+    }
+
+    /// Looks for files: on this thread on the local disk, on one that may wait in an object store.
+    async fn plan<T, F>(&mut self, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Run) -> Result<T> + Send + 'static,
+    {
+        if matches!(self.listing.store(), Store::Local) {
+            return work(self.run()?);
+        }
+        self.run()?;
+        let Some(mut run) = self.run.take() else {
+            return Err(WeirError::internal("the file source has no state"));
+        };
+        let planned = tokio::task::spawn_blocking(move || {
+            let result = work(&mut run);
+            (run, result)
+        });
+        let (run, result) = planned.await.map_err(|error| {
+            WeirError::internal("files could not be looked for").with_source(error)
+        })?;
+        self.run = Some(run);
+        result
     }
 
     fn run(&mut self) -> Result<&mut Run> {
@@ -124,7 +164,11 @@ impl Source for FileSource {
     }
 
     fn description(&self) -> String {
-        format!("FileStreamSource[file:{}]", self.listing.root().display())
+        let root = self.listing.root().display();
+        match self.listing.store() {
+            Store::Local => format!("FileStreamSource[file:{root}]"),
+            Store::Remote(_) => format!("FileStreamSource[{root}]"),
+        }
     }
 
     fn fingerprint(&self) -> Fingerprint {
@@ -148,11 +192,13 @@ impl Source for FileSource {
         start: Option<&Offset>,
         admission: Admission,
     ) -> Result<Option<Offset>> {
-        self.run()?.latest(start, admission)
+        let start = start.cloned();
+        self.plan(move |run| run.latest(start.as_ref(), admission))
+            .await
     }
 
     async fn fix_end(&mut self) -> Result<()> {
-        self.run()?.fix_end()
+        self.plan(Run::fix_end).await
     }
 
     async fn log(&mut self, epoch: Epoch, start: Option<&Offset>, end: &Offset) -> Result<()> {
@@ -171,7 +217,7 @@ impl Source for FileSource {
     fn reader(&self, _subtask: usize) -> Result<Box<dyn SourceReader>> {
         Ok(Box::new(FileReader::new(
             Arc::clone(&self.config),
-            self.listing.depth(),
+            Arc::clone(&self.listing),
         )))
     }
 

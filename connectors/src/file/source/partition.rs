@@ -3,16 +3,16 @@
 //! Which columns a file has this way follows from its path below the path of the source alone, so that every file of an epoch may
 //! have others and a replay reads the same.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use arrow::array::{ArrayRef, new_null_array};
-use arrow::compute::take;
+use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
+use arrow::compute::{concat, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use arrow::record_batch::RecordBatchOptions;
 use weir_runtime::{Result, WeirError};
 
+use super::config::Partitions;
 use crate::file::decode::csv::value_of;
 use crate::file::decode::{
     BadRecords, BatchReader, DecodeError, DecodeSettings, parse::parse_date, parse::parse_f64,
@@ -87,6 +87,70 @@ fn narrowest(values: &[&[u8]]) -> DataType {
         true => DataType::Utf8,
         false => types.into_iter().find_map(fits).unwrap_or(DataType::Utf8),
     }
+}
+
+/// The values that these directories have for `columns`, in the types of the schema.
+///
+/// # Errors
+/// A column the schema does not have.
+pub(super) fn table(
+    mut directories: Vec<PathBuf>,
+    depth: usize,
+    columns: &[&str],
+    settings: &DecodeSettings,
+) -> Result<Partitions> {
+    directories.sort_unstable();
+    let mut fields = Vec::with_capacity(columns.len());
+    for column in columns {
+        let mut known = settings.schema.fields().iter();
+        let field = known.find(|field| field.name().eq_ignore_ascii_case(column));
+        fields.push(Arc::clone(field.ok_or_else(|| {
+            WeirError::internal(format!("column '{column}' is none of the files' schema"))
+        })?));
+    }
+    let mut rows: Vec<Vec<ArrayRef>> = Vec::new();
+    directories.retain(|directory| {
+        let row = row_of(&of_file(&directory.join("-"), depth), &fields, settings);
+        let complete = row.is_some();
+        rows.extend(row);
+        complete
+    });
+    if rows.is_empty() {
+        return Ok(Partitions {
+            directories,
+            values: None,
+        });
+    }
+    let together = |column: usize| {
+        let parts: Vec<&dyn Array> = rows.iter().map(|row| row[column].as_ref()).collect();
+        concat(&parts)
+    };
+    let values = (0..fields.len())
+        .map(together)
+        .collect::<std::result::Result<Vec<_>, _>>();
+    let batch =
+        values.and_then(|values| RecordBatch::try_new(Arc::new(Schema::new(fields)), values));
+    let values = batch.map_err(|error| {
+        WeirError::internal("values of partitions do not form a table").with_source(error)
+    })?;
+    Ok(Partitions {
+        directories,
+        values: Some(values),
+    })
+}
+
+/// One value for each field; `None` if one is missing or of another type.
+fn row_of(
+    values: &[PartitionValue],
+    fields: &[FieldRef],
+    settings: &DecodeSettings,
+) -> Option<Vec<ArrayRef>> {
+    let value = |field: &FieldRef| {
+        let mut named = values.iter().rev();
+        let value = named.find(|value| value.column.eq_ignore_ascii_case(field.name()))?;
+        constant(field, value, settings, "").ok()
+    };
+    fields.iter().map(value).collect()
 }
 
 /// Where the columns of a schema come from in one file.

@@ -1,5 +1,6 @@
 //! Reads the files of an epoch, one after the other, a batch at a time.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +12,14 @@ use super::config::FileSourceConfig;
 use super::dead_letters::DeadLetters;
 use super::files::PlannedFile;
 use super::format::{MALFORMED_RECORD, decode_error};
+use super::listing::Listing;
 use super::partition::{self, Layout, WithPartitions};
 use crate::file::decode::{BadRecordSink, BatchReader, DecodeSettings};
 
 /// The reading half of a file source; holds one file and at most one batch.
 pub struct FileReader {
     config: Arc<FileSourceConfig>,
-    /// How many parts of a file's path are those of the source.
-    depth: usize,
+    listing: Arc<Listing>,
     open: Option<OpenFile>,
 }
 
@@ -36,18 +37,17 @@ struct OpenFile {
 }
 
 impl FileReader {
-    /// `depth`: how many parts of a file's path are those of the source.
-    pub(super) fn new(config: Arc<FileSourceConfig>, depth: usize) -> Self {
+    pub(super) fn new(config: Arc<FileSourceConfig>, listing: Arc<Listing>) -> Self {
         Self {
             config,
-            depth,
+            listing,
             open: None,
         }
     }
 
     fn open_reader(
         &self,
-        path: &Path,
+        (path, copy): (&Path, Option<File>),
         name: &str,
         mut settings: DecodeSettings,
     ) -> Result<Box<dyn BatchReader>> {
@@ -56,14 +56,20 @@ impl FileReader {
         let layout = match config.recursive_file_lookup {
             true => None,
             false => {
-                let values = partition::of_file(path, self.depth);
+                let values = partition::of_file(path, self.listing.depth());
                 Layout::of(&values, &settings, name)?
             }
         };
         if let Some(layout) = &layout {
             settings.schema = Arc::clone(&layout.data);
         }
-        let reader = config.format.open(path, name, config.charset, settings)?;
+        let reader = match copy {
+            None => config.format.open(path, name, config.charset, settings),
+            Some(copy) => {
+                let format = &config.format;
+                format.open_file(copy, path, name, config.charset, settings)
+            }
+        }?;
         Ok(match layout {
             None => reader,
             Some(layout) => Box::new(WithPartitions {
@@ -80,7 +86,7 @@ impl SourceReader for FileReader {
     fn open(&mut self, split: &Split) -> Result<()> {
         self.open = None;
         let planned = PlannedFile::of(split)?;
-        let path = planned.checked_path()?;
+        let (path, copy) = planned.checked(self.listing.store())?;
         let mut settings = self.config.decode_settings();
         let letters = match &self.config.bad_records_path {
             Some(dir) => Some(Arc::new(DeadLetters::new(dir, &planned)?)),
@@ -90,7 +96,7 @@ impl SourceReader for FileReader {
             .clone()
             .map(|letters| letters as Arc<dyn BadRecordSink>);
         let opened = self
-            .open_reader(&path, &split.name, settings)
+            .open_reader((&path, copy), &split.name, settings)
             .map_err(|error| error.at_position(split.name.clone()));
         let mut file = OpenFile {
             name: split.name.clone(),

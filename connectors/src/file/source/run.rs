@@ -1,14 +1,12 @@
 //! One generation of a file source: which files were seen, which are planned, which wait.
 
 use std::collections::VecDeque;
-use std::fs;
 use std::sync::Arc;
 
 use weir_runtime::{
     Admission, Clock, Epoch, Fault, Offset, Result, SourceContext, Split, WeirError,
 };
-use weir_state::SourceLog;
-use weir_state::source_log::COMPACT_INTERVAL;
+use weir_state::{Cleanup, SourceLog};
 
 use super::config::FileSourceConfig;
 use super::files::{FileEntry, FoundFile, log_offset, offset};
@@ -16,6 +14,7 @@ use super::glance::Glance;
 use super::listing::Listing;
 use super::seen::{Novelty, SeenFiles};
 use super::unread::{Limit, Unread};
+use crate::file::store::Store;
 
 /// Files chosen for the next epoch whose plan is not logged yet.
 struct Pending {
@@ -57,9 +56,10 @@ impl Run {
         let mut log: SourceLog<FileEntry> = SourceLog::open(
             context.checkpoint,
             &context.index.to_string(),
-            COMPACT_INTERVAL,
+            config.log.compact_interval,
         )
-        .await?;
+        .await?
+        .with_cleanup(cleanup(&config, &context.clock));
         let committed = context
             .committed
             .as_ref()
@@ -150,7 +150,10 @@ impl Run {
             if !looked_at_before || files.is_empty() {
                 return files;
             }
-            let there: Vec<FoundFile> = files.into_iter().filter_map(look_again).collect();
+            let there: Vec<FoundFile> = files
+                .into_iter()
+                .filter_map(|file| look_again(self.listing.store(), file))
+                .collect();
             if !there.is_empty() {
                 return there;
             }
@@ -161,7 +164,10 @@ impl Run {
         self.listings += 1;
         self.seen.begin_listing();
         let seen = &self.seen;
-        let listed = self.listing.list(&mut |path| seen.wants(path))?;
+        let config = &self.config;
+        let listed = self
+            .listing
+            .list(&mut |path| config.reads(path) && seen.wants(path))?;
         let mut found = listed.files;
         let mut too_old = 0;
         found.retain(|file| match self.seen.classify(file) {
@@ -316,10 +322,22 @@ impl Run {
     }
 }
 
+fn cleanup(config: &FileSourceConfig, clock: &Arc<dyn Clock>) -> Cleanup {
+    match config.log.delete {
+        false => Cleanup::Never,
+        true if config.log.cleanup_delay.is_zero() => Cleanup::AtOnce,
+        true => Cleanup::After(config.log.cleanup_delay, Arc::clone(clock)),
+    }
+}
+
 /// The file as it is now; `None` if it is gone, which is fine as long as no epoch is planned to read it.
-fn look_again(file: FoundFile) -> Option<FoundFile> {
-    match fs::metadata(&file.path) {
-        Ok(metadata) => Some(FoundFile::new(file.path, &metadata)),
+fn look_again(store: &Store, file: FoundFile) -> Option<FoundFile> {
+    match FoundFile::look(store, &file.path) {
+        Ok(Some(now)) => Some(now),
+        Ok(None) => {
+            tracing::warn!(file = %file.path.display(), "file was listed and is gone, it is left out");
+            None
+        }
         Err(error) => {
             tracing::warn!(file = %file.path.display(), %error, "file was listed and cannot be looked at any more, it is left out");
             None

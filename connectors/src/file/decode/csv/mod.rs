@@ -24,7 +24,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 
 pub(crate) use self::column::value_of;
-pub use self::options::CsvOptions;
+pub use self::options::{CsvOptions, UnescapedQuotes};
 
 use self::column::{ALLOWED, Column, Meaning};
 use self::header::Layout;
@@ -202,6 +202,12 @@ impl Rows {
         settings: &DecodeSettings,
         file: &Arc<str>,
     ) -> Result<(), DecodeError> {
+        if record.forbidden_quote {
+            return Err(DecodeError::UnescapedQuote {
+                file: Arc::clone(file),
+                line: record.line,
+            });
+        }
         let fault = self.push_fields(record, layout);
         if let Some(fault) = &fault {
             let mut bad = std::mem::take(&mut self.bad);

@@ -1,5 +1,7 @@
 //! Options of the CSV reader, by Spark's names.
 
+use std::str::FromStr;
+
 use arrow::datatypes::SchemaRef;
 use weir_runtime::Result;
 
@@ -8,11 +10,49 @@ use crate::options::Options;
 /// Most columns a header may name (Spark's default of `maxColumns`).
 pub(super) const DEFAULT_MAX_COLUMNS: usize = 20_480;
 
+/// What becomes of a quoted field with text behind its closing quote (Spark's `unescapedQuoteHandling`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnescapedQuotes {
+    /// `STOP_AT_DELIMITER`: the field is its text as it stands, quotes included, up to the next separator.
+    #[default]
+    StopAtDelimiter,
+    /// `STOP_AT_CLOSING_QUOTE`: the quote is part of the text, which goes on to a quote that a separator or the end of the line
+    /// follows.
+    StopAtClosingQuote,
+    /// `BACK_TO_DELIMITER`: the field is as if no quote had any meaning: its text as it stands up to the first separator, inside of
+    /// the quotes too. Spark loses quotes that separators do not stand beside.
+    BackToDelimiter,
+    /// `SKIP_VALUE`: the field is NULL and ends at the next separator.
+    SkipValue,
+    /// `RAISE_ERROR`: an error in every mode.
+    RaiseError,
+}
+
+impl UnescapedQuotes {
+    const ALLOWED: &str =
+        "STOP_AT_DELIMITER, STOP_AT_CLOSING_QUOTE, BACK_TO_DELIMITER, SKIP_VALUE, RAISE_ERROR";
+}
+
+impl FromStr for UnescapedQuotes {
+    type Err = ();
+
+    fn from_str(text: &str) -> std::result::Result<Self, ()> {
+        Ok(match text.to_ascii_uppercase().as_str() {
+            "STOP_AT_DELIMITER" => Self::StopAtDelimiter,
+            "STOP_AT_CLOSING_QUOTE" => Self::StopAtClosingQuote,
+            "BACK_TO_DELIMITER" => Self::BackToDelimiter,
+            "SKIP_VALUE" => Self::SkipValue,
+            "RAISE_ERROR" => Self::RaiseError,
+            _ => return Err(()),
+        })
+    }
+}
+
 /// What the CSV reader accepts. The defaults are Spark's unless a field says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvOptions {
-    /// `sep` or `delimiter`: between two fields, ASCII; default a comma.
-    pub sep: u8,
+    /// `sep` or `delimiter`: between two fields, one or more characters; default a comma.
+    pub sep: String,
     /// `header`: the first record of every file names the columns; default false. Columns are then found by name, not by
     /// place as in Spark, so that a file whose columns stand in another order is not misread.
     pub header: bool,
@@ -23,6 +63,11 @@ pub struct CsvOptions {
     /// `escape`: inside a quoted field it takes the meaning off a quote and off itself, ASCII; default a backslash. A
     /// doubled quote is understood whatever the escape.
     pub escape: u8,
+    /// `charToEscapeQuoteEscaping`: inside a quoted field it takes the meaning off an escape, ASCII; default what `escape` is,
+    /// NUL for none.
+    pub char_to_escape_quote_escaping: Option<u8>,
+    /// `unescapedQuoteHandling`: what becomes of a quoted field with text behind its closing quote.
+    pub unescaped_quotes: UnescapedQuotes,
     /// `comment`: a line that begins with it is left out, ASCII; default None.
     pub comment: Option<u8>,
     /// `nullValue`: text that means NULL. An empty field without quotes always does.
@@ -58,11 +103,13 @@ pub struct CsvOptions {
 impl Default for CsvOptions {
     fn default() -> Self {
         Self {
-            sep: b',',
+            sep: ",".to_owned(),
             header: false,
             enforce_schema: true,
             quote: Some(b'"'),
             escape: b'\\',
+            char_to_escape_quote_escaping: None,
+            unescaped_quotes: UnescapedQuotes::default(),
             comment: None,
             null_value: String::new(),
             empty_value: String::new(),
@@ -81,28 +128,36 @@ impl Default for CsvOptions {
 }
 
 impl CsvOptions {
+    /// What takes the meaning off an escape.
+    pub(super) fn escape_of_escape(&self) -> Option<u8> {
+        let given = self.char_to_escape_quote_escaping;
+        Some(given.unwrap_or(self.escape)).filter(|byte| *byte != 0)
+    }
+
     /// Reads the options of the format out of those of its table.
     ///
     /// # Errors
     /// Names the option, its value and what is allowed.
     pub(crate) fn of(given: &Options<'_>) -> Result<Self> {
         let default = Self::default();
-        let sep = match given.byte("sep")? {
-            Some(sep) => Some(sep),
-            None => given.byte("delimiter")?,
-        };
+        given.flag("columnPruning")?;
+        given.positive("inputBufferSize")?;
         let text = |name, default: String| given.text(name).map_or(default, str::to_owned);
         let quote = given.byte_or_none("quote", default.quote)?;
         // An empty escape leaves the doubled quote as the only way to write one.
         let escape = given.byte_or_none("escape", Some(default.escape))?;
         Ok(Self {
-            sep: sep.unwrap_or(default.sep),
+            sep: given.separator()?.unwrap_or(default.sep),
             header: given.flag("header")?.unwrap_or(default.header),
             enforce_schema: given
                 .flag("enforceSchema")?
                 .unwrap_or(default.enforce_schema),
             quote,
             escape: escape.or(quote).unwrap_or(default.escape),
+            char_to_escape_quote_escaping: given.byte("charToEscapeQuoteEscaping")?,
+            unescaped_quotes: given
+                .parse("unescapedQuoteHandling", UnescapedQuotes::ALLOWED)?
+                .unwrap_or_default(),
             comment: given.byte_or_none("comment", None)?,
             null_value: text("nullValue", default.null_value),
             empty_value: text("emptyValue", default.empty_value),

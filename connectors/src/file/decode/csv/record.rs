@@ -6,12 +6,13 @@
 //!
 //! A record ends at the end of its line unless a quoted field runs over it. Quotes count only at the very beginning of a
 //! field. What follows a closing quote other than blanks makes the field an unquoted one that is taken as it stands, up
-//! to the next separator (Spark's `STOP_AT_DELIMITER`).
+//! to the next separator (Spark's `STOP_AT_DELIMITER`), unless `unescapedQuoteHandling` says otherwise.
 
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr_iter, memmem};
 
 use super::dialect::{Dialect, Field, Quoted};
 use super::input::Input;
+use super::options::UnescapedQuotes;
 use crate::file::decode::DecodeError;
 
 /// How far a quoted field is followed over line ends when nobody asked for `multiLine`.
@@ -29,6 +30,8 @@ pub(super) struct Records {
     expected: usize,
     /// Lines before the window.
     lines: u64,
+    /// Whether text follows a closing quote in the last record.
+    odd: bool,
     /// Bytes of the last record, still in the window, to be consumed before the next.
     used: usize,
     started: bool,
@@ -44,6 +47,8 @@ pub(super) struct Record<'a> {
     pub(super) count: usize,
     /// What is wrong with its quotes.
     pub(super) fault: Option<&'static str>,
+    /// It has a quote in a place where one is an error, whatever the mode.
+    pub(super) forbidden_quote: bool,
     fields: &'a [Field],
     scratch: &'a [u8],
 }
@@ -85,6 +90,7 @@ impl Records {
             keep: usize::MAX,
             expected: usize::MAX,
             lines: 0,
+            odd: false,
             used: 0,
             started: false,
         }
@@ -127,6 +133,7 @@ impl Records {
                 .dialect
                 .quote
                 .is_some_and(|quote| memchr(quote, line).is_some());
+            self.odd = false;
             let (end, count, fault) = if quotes {
                 self.quoted_record(length, next)?
             } else {
@@ -139,6 +146,8 @@ impl Records {
                 raw: &self.input.window()[..end],
                 count,
                 fault,
+                forbidden_quote: self.odd
+                    && self.dialect.unescaped_quotes == UnescapedQuotes::RaiseError,
                 fields: &self.fields,
                 scratch: &self.scratch,
             }));
@@ -169,25 +178,23 @@ impl Records {
             None => true,
             Some(first) if dialect.comment == Some(*first) => true,
             Some(first) if *first > b' ' => false,
-            Some(_) => line.iter().all(|b| *b <= b' ' && *b != dialect.sep),
+            Some(_) => line.iter().all(|b| *b <= b' ') && !dialect.sep.is_in(line),
         }
     }
 
     /// Cuts a line without quotes into fields and counts them.
     fn split(&mut self, length: usize) -> usize {
-        self.fields.clear();
         let line = &self.input.window()[..length];
-        let mut start = 0;
-        let mut count = 0;
-        for end in memchr_iter(self.dialect.sep, line).chain([length]) {
-            if count < self.keep {
-                let field = self.dialect.plain_field(line, start, end);
-                self.fields.push(field);
-            }
-            count += 1;
-            start = end + 1;
+        let separator = self.dialect.sep.bytes();
+        let cut = Cut {
+            dialect: &self.dialect,
+            line,
+            keep: self.keep,
+        };
+        match separator {
+            [byte] => cut.at(memchr_iter(*byte, line), &mut self.fields),
+            bytes => cut.at(memmem::find_iter(line, bytes), &mut self.fields),
         }
-        count
     }
 
     /// Reads a record whose first line, `length` bytes and `next` with its end, has a quote in it. Answers the length of
@@ -245,21 +252,41 @@ impl Records {
     fn scan(&mut self, length: usize, first_line: usize, last: bool) -> Scan {
         self.fields.clear();
         self.scratch.clear();
+        self.odd = false;
+        let one_line = self.dialect.multi_line != Some(true);
         let text = &self.input.window()[..length];
         let dialect = &self.dialect;
         let (mut at, mut count) = (0, 0);
         loop {
-            let (field, after) = match dialect.quoted_field(text, at, &mut self.scratch) {
-                Some((_, Quoted::Open)) if !last => return Scan::Open { count },
+            let quoted = dialect.quoted_field(text, at, last, &mut self.scratch);
+            if let Some((
+                _,
+                Quoted::Odd(_) | Quoted::Open { odd: true } | Quoted::Closed { odd: true, .. },
+            )) = quoted
+            {
+                self.odd = true;
+            }
+            let (field, after) = match quoted {
+                // Nothing tells a quote that closes from a stray one any more.
+                Some((_, Quoted::Open { odd: true })) if one_line && text.len() > first_line => {
+                    return Scan::Stray;
+                }
+                Some((_, Quoted::Closed { after, odd: true }))
+                    if one_line && after > first_line =>
+                {
+                    return Scan::Stray;
+                }
+                Some((_, Quoted::Open { .. })) if !last => return Scan::Open { count },
                 Some((_, Quoted::Odd(close))) if close > first_line => return Scan::Stray,
-                Some((field, Quoted::Closed(after))) => (field, after),
-                Some((field, Quoted::Open)) => {
+                Some((field, Quoted::Closed { after, .. })) => (field, after),
+                Some((field, Quoted::Open { .. })) => {
                     if count < self.keep {
                         self.fields.push(field);
                     }
                     return Scan::Open { count: count + 1 };
                 }
-                Some((_, Quoted::Odd(_))) | None => dialect.unquoted_field(text, at),
+                Some((_, Quoted::Odd(close))) => dialect.odd_field(text, at, close),
+                None => dialect.unquoted_field(text, at, at),
             };
             if count < self.keep {
                 self.fields.push(field);
@@ -269,16 +296,40 @@ impl Records {
             if !last && (after >= length || carriage_return) {
                 return Scan::Open { count };
             }
-            if after >= length || text[after] != dialect.sep {
+            if after >= length || !dialect.sep.is_at(text, after) {
                 let end = after.min(length);
                 let next = dialect.after_line_end(text, end).min(length);
                 return Scan::Complete { end, next, count };
             }
-            at = after + 1;
+            at = after + dialect.sep.len();
             // Fields that are too many may not go on over lines: a chain of stray quotes would take the whole file.
             if count > self.expected && at > first_line {
                 return Scan::Stray;
             }
         }
+    }
+}
+
+/// A line that is cut into fields.
+struct Cut<'a> {
+    dialect: &'a Dialect,
+    line: &'a [u8],
+    keep: usize,
+}
+
+impl Cut<'_> {
+    /// The fields between these separators; answers how many there are, kept or not.
+    fn at(&self, separators: impl Iterator<Item = usize>, fields: &mut Vec<Field>) -> usize {
+        fields.clear();
+        let mut start = 0;
+        let mut count = 0;
+        for end in separators.chain([self.line.len()]) {
+            if count < self.keep {
+                fields.push(self.dialect.plain_field(self.line, start, end));
+            }
+            count += 1;
+            start = end + self.dialect.sep.len();
+        }
+        count
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod quotes;
 mod records;
 mod values;
 
@@ -271,7 +272,8 @@ fn unsupported_type_and_options_are_refused_by_name() {
         .to_string();
     assert!(error.contains("\"l\"") && error.contains("csv"), "{error}");
     for (option, value) in [
-        ("sep", "||"),
+        ("sep", "\\q"),
+        ("charToEscapeQuoteEscaping", "||"),
         ("header", "yes"),
         ("maxCharsPerColumn", "many"),
         ("lineSep", "--"),

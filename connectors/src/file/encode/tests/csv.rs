@@ -87,3 +87,58 @@ fn csv_value_that_cannot_be_stored_is_an_error() {
     let error = try_encode(&format("csv", &[]), &[rows]).unwrap_err();
     assert!(error.to_string().contains("UTF-8"), "{error}");
 }
+
+#[test]
+fn csv_separator_of_several_characters_quotes_what_could_be_taken_for_it() {
+    let rows = batch(vec![
+        ("a", strings(&[Some("x|"), Some("y||z"), Some("plain")])),
+        ("b", strings(&[Some("|x"), None, Some("")])),
+    ]);
+    assert_eq!(
+        encode(&format("csv", &[("sep", "||"), ("header", "true")]), &rows),
+        "a||b\n\"x|\"||\"|x\"\n\"y||z\"||\nplain||\"\"\n"
+    );
+}
+
+#[test]
+fn csv_quotes_and_escapes_follow_their_options() {
+    let rows = batch(vec![
+        ("a", strings(&[Some("a\\\"b"), Some("\"q"), Some("a,b\\")])),
+        ("b", strings(&[Some("c\"d"), Some("x"), Some("y")])),
+    ]);
+    for (options, expected) in [
+        (
+            &[("charToEscapeQuoteEscaping", "|")][..],
+            "\"a|\\\\\"b\",\"c\\\"d\"\n\"\\\"q\",x\n\"a,b|\\\",y\n",
+        ),
+        (
+            &[("escapeQuotes", "false")],
+            "a\\\"b,c\"d\n\"\"\"q\",x\n\"a,b\\\\\",y\n",
+        ),
+    ] {
+        assert_eq!(
+            encode(&format("csv", options), &rows),
+            expected,
+            "{options:?}"
+        );
+    }
+    let error = try_encode(
+        &format("csv", &[("charToEscapeQuoteEscaping", "\0")]),
+        &[rows],
+    );
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("charToEscapeQuoteEscaping"), "{error}");
+}
+
+#[test]
+fn csv_extension_and_codec_are_part_of_the_name() {
+    for (options, expected) in [
+        (&[("extension", "tsv")][..], "tsv"),
+        (&[("codec", "gzip")], "csv.gz"),
+        (&[("codec", "gzip"), ("extension", "tsv")], "tsv.gz"),
+        (&[("codec", "gzip"), ("compression", "none")], "csv"),
+    ] {
+        assert_eq!(format("csv", options).extension(), expected);
+    }
+    assert!(try_format("csv", &[("extension", "../x")]).is_err());
+}

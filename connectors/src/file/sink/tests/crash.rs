@@ -13,7 +13,7 @@ const EPOCHS: u64 = 4;
 
 /// The only thing that survives a crash beside the output: the checkpoint's newest manifest.
 #[derive(Default)]
-struct Checkpoint {
+pub(super) struct Checkpoint {
     committed: Option<Epoch>,
 }
 
@@ -31,7 +31,7 @@ fn rows_of(epoch: u64) -> Vec<(i64, &'static str)> {
     }
 }
 
-fn expected() -> Vec<i64> {
+pub(super) fn expected() -> Vec<i64> {
     (0..EPOCHS).flat_map(rows_of).map(|row| row.0).collect()
 }
 
@@ -44,7 +44,7 @@ fn sink(dir: &Path) -> FileSink {
 
 /// One generation: replays what is not committed. Each generation has another number of writers, so that a replay puts
 /// the rows into other files.
-async fn generation(
+pub(super) async fn generation(
     dir: &Path,
     number: u64,
     checkpoint: &mut Checkpoint,
