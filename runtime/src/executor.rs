@@ -187,6 +187,7 @@ impl Executor {
             Action::Plan(epoch) => ("latestOffset", self.plan(epoch).await?),
             Action::Log(epoch) => ("walCommit", self.write_plan(epoch).await?),
             Action::Begin(epoch) => ("getBatch", self.begin(epoch).await?),
+            Action::BeginAndLog(epoch) => ("walCommit", self.begin_and_log(epoch).await?),
             Action::CommitSinks(epoch) => ("commitBatch", self.commit_sinks(epoch, acks).await?),
             Action::Publish(epoch) => ("commitOffsets", self.publish(epoch).await?),
             Action::Announce(epoch) => return self.announce(epoch).await.map(|()| Done::Announced),

@@ -109,7 +109,8 @@ pub(crate) async fn start(
         shared.config.trigger,
         actors.keys().copied().collect::<BTreeSet<_>>(),
         recovered.next_epoch,
-    );
+    )
+    .logging_beside(hides_until_commit(topology));
     let coordinator = match recovered.replay {
         None => Coordinator::new(protocol, executor, false, ended_sender),
         Some(plan) => {
@@ -123,6 +124,15 @@ pub(crate) async fn start(
         ended,
         actors: actor_list,
         alive,
+    })
+}
+
+/// Whether every sink does.
+fn hides_until_commit(topology: &Topology) -> bool {
+    let mut nodes = topology.nodes.iter();
+    nodes.all(|node| match &node.kind {
+        NodeKind::Sink(sink) => sink.hides_until_commit(),
+        _ => true,
     })
 }
 

@@ -6,6 +6,9 @@
 //!    ▲               │ nothing new                                        (sink first)   (manifest)               │
 //!    └───────────────┴──────────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
+//!
+//! Where the sinks hide an epoch until it is committed, it is read while its plan is still being written: no subtask's ack counts
+//! before the plan is durable (invariant E1).
 
 use std::collections::BTreeSet;
 
@@ -65,6 +68,8 @@ pub enum Action {
     Log(Epoch),
     /// Send the epoch's splits to the source subtasks.
     Begin(Epoch),
+    /// Send the epoch's splits to the source subtasks and write `offsets/N` while they work; done when it is durable.
+    BeginAndLog(Epoch),
     /// Make the epoch visible in every sink.
     CommitSinks(Epoch),
     /// Write `commits/N`.
@@ -96,6 +101,7 @@ pub struct Protocol {
     epoch: Epoch,
     phase: Phase,
     stopping: bool,
+    logs_beside: bool,
 }
 
 impl Protocol {
@@ -107,7 +113,15 @@ impl Protocol {
             epoch,
             phase: Phase::Starting,
             stopping: false,
+            logs_beside: false,
         }
+    }
+
+    /// Plans are written while their epochs are read: nothing of an epoch is visible before it is committed.
+    #[must_use]
+    pub fn logging_beside(mut self, beside: bool) -> Self {
+        self.logs_beside = beside;
+        self
     }
 
     /// The epoch that is open or comes next.
@@ -152,6 +166,9 @@ impl Protocol {
                 (Phase::Waiting, Some(Action::Schedule { idle: false }))
             }
             (Phase::Waiting, Event::Due) => (Phase::Planning, Some(Action::Plan(epoch))),
+            (Phase::Planning, Event::Planned { work: true }) if self.logs_beside => {
+                (self.running(), Some(Action::BeginAndLog(epoch)))
+            }
             (Phase::Planning, Event::Planned { work: true }) => {
                 (Phase::Logging, Some(Action::Log(epoch)))
             }
@@ -272,6 +289,24 @@ mod tests {
             Some(Action::Schedule { idle: false })
         );
         assert_eq!(protocol.epoch(), Epoch(6));
+    }
+
+    #[test]
+    fn e1_a_plan_written_beside_its_epoch_is_one_action_with_the_beginning() {
+        let mut protocol = protocol(Trigger::Default).logging_beside(true);
+        protocol.on(Event::Started { replay: false });
+        protocol.on(Event::Due);
+        assert_eq!(
+            protocol.on(Event::Planned { work: true }),
+            Some(Action::BeginAndLog(Epoch(5))),
+            "whoever executes it hands on acks only when the plan is durable"
+        );
+        assert_eq!(protocol.owed(), [id(0), id(1)]);
+        assert_eq!(protocol.on(Event::Acked(id(0), Epoch(5))), None);
+        assert_eq!(
+            protocol.on(Event::Acked(id(1), Epoch(5))),
+            Some(Action::CommitSinks(Epoch(5)))
+        );
     }
 
     #[test]

@@ -125,6 +125,13 @@ pub trait Sink: Send + Sync {
         true
     }
 
+    /// True if what a writer is given is no output before the epoch is committed, whatever crashes: nobody sees it but who asks for
+    /// what is not committed. Rows may then come while the plan of their epoch is still being written; if it never is, the next
+    /// generation plans an epoch of that number anew, with other rows.
+    fn hides_until_commit(&self) -> bool {
+        false
+    }
+
     /// The most writers that make sense; `None` = as many as the query's parallelism.
     fn max_parallelism(&self) -> Option<usize> {
         None

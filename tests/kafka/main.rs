@@ -3,6 +3,7 @@
 
 mod batch;
 mod columns;
+mod fetching;
 mod gaps;
 mod limits;
 mod loss;

@@ -1,5 +1,6 @@
 //! Brokers that go away and come back. These tests have brokers of their own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use weir::prelude::*;
@@ -156,4 +157,33 @@ async fn leaders_that_move_to_other_brokers_are_followed() {
     reading.wait_for_rows(&query, 900).await;
     assert_eq!(reading.numbers(), (0..900).collect::<Vec<_>>());
     query.stop().await;
+}
+
+#[tokio::test]
+async fn offsets_that_nobody_tells_are_asked_for_again_as_often_and_as_late_as_was_said() {
+    let broker = Arc::new(Broker::start_three());
+    let kafka = Kafka::at(broker.bootstrap());
+    let topic = Kafka::name("retries");
+    // Each broker leads one partition, and nobody else has it: while broker 2 is away, nobody tells where its partition ends.
+    kafka.create_replicated(&topic, 3, 1, &[]).await;
+    let records = (0..).zip(numbers(0, 30));
+    let records: Vec<_> = records.map(|(n, record)| record.to(n % 3)).collect();
+    kafka.send(&topic, &records).await;
+    broker.stop(2);
+    let reading = |retries: u32, interval_ms: u32| {
+        Reading::of(&kafka, &topic)
+            .option("fetchOffset.numRetries", retries)
+            .option("fetchOffset.retryIntervalMs", interval_ms)
+    };
+    let began = std::time::Instant::now();
+    let error = reading(2, 1500).run().await.unwrap_err();
+    assert!(error.message().contains("offsets"), "{error}");
+    let took = began.elapsed();
+    assert!(took >= Duration::from_millis(3000), "two waits: {took:?}");
+    let back = Arc::clone(&broker);
+    let back = tokio::task::spawn_blocking(move || back.restart(2));
+    let patient = reading(12, 4000);
+    patient.run().await.unwrap();
+    back.await.unwrap();
+    assert_eq!(patient.numbers(), (0..30).collect::<Vec<_>>());
 }

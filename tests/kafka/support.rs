@@ -7,7 +7,7 @@ mod warnings;
 
 pub(crate) use reading::{Home, Reading, last_with_rows, seen, session};
 pub(crate) use stranger::Stranger;
-pub(crate) use warnings::warnings;
+pub(crate) use warnings::{Warnings, warnings};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};

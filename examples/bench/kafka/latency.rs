@@ -1,6 +1,7 @@
 //! End-to-end latency: a producer sends records that say when they were sent, a query with the default trigger copies them exactly-once,
 //! a consumer of committed records of the copy takes the time. All of them run in this process, so there is one clock.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -69,11 +70,27 @@ pub(super) async fn measure(arguments: &Arguments, servers: &str) -> Result<Valu
     add(
         &mut told,
         json!({"rate": arguments.rate, "measured_rows": took.len(), "min_ms": at(0.0), "p50_ms": at(0.5), "p90_ms": at(0.9),
-               "p99_ms": at(0.99), "max_ms": at(1.0), "sender_behind_max_ms": behind.as_secs_f64() * 1000.0}),
+               "p99_ms": at(0.99), "max_ms": at(1.0), "sender_behind_max_ms": behind.as_secs_f64() * 1000.0,
+               "phases_p50_ms": phases(&progress, 0.5), "phases_p99_ms": phases(&progress, 0.99)}),
     );
     input.delete().await?;
     output.delete().await?;
     Ok(told)
+}
+
+/// Milliseconds that so many of the epochs with rows spent in each phase at most.
+fn phases(progress: &[QueryProgress], share: f64) -> BTreeMap<String, u64> {
+    let mut by_phase: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for epoch in progress.iter().filter(|epoch| epoch.num_input_rows > 0) {
+        for (phase, ms) in &epoch.duration_ms {
+            by_phase.entry(phase.clone()).or_default().push(*ms);
+        }
+    }
+    let told = by_phase.into_iter().map(|(phase, mut ms)| {
+        ms.sort_unstable();
+        (phase, ms[((ms.len() - 1) as f64 * share) as usize])
+    });
+    told.collect()
 }
 
 /// What a thread returns, without holding up the query, which runs on this one.

@@ -91,6 +91,20 @@ impl Executor {
 
     pub(super) async fn write_plan(&mut self, epoch: Epoch) -> Result<Done> {
         self.shared.set_status("Writing offsets to log", true, true);
+        self.log_sources(epoch).await?;
+        self.publish_plan(epoch).await?;
+        Ok(Done::Logged)
+    }
+
+    /// The subtasks read while the plan is written; what they answer is looked at when it is durable.
+    pub(super) async fn begin_and_log(&mut self, epoch: Epoch) -> Result<Done> {
+        self.log_sources(epoch).await?;
+        self.begin(epoch).await?;
+        self.publish_plan(epoch).await?;
+        Ok(Done::Begun)
+    }
+
+    async fn log_sources(&mut self, epoch: Epoch) -> Result<()> {
         let plan = self.open(epoch)?.plan.clone();
         let failpoints = self.failpoints();
         for (slot, range) in self.sources.iter().zip(&plan.sources) {
@@ -103,9 +117,14 @@ impl Executor {
                     .map_err(|error| error.at(&slot.uid, 0))?;
             }
         }
+        Ok(())
+    }
+
+    async fn publish_plan(&mut self, epoch: Epoch) -> Result<()> {
+        let plan = self.open(epoch)?.plan.clone();
+        let failpoints = self.failpoints();
         failpoints.hit("plan-log:before")?;
         self.log.publish_plan(&plan).await?;
-        failpoints.hit("plan-log:after")?;
-        Ok(Done::Logged)
+        failpoints.hit("plan-log:after")
     }
 }

@@ -20,6 +20,14 @@ const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(900);
 /// Messages the client library keeps in memory, unless told otherwise; in KiB. A full queue holds the writers back.
 const QUEUE_KBYTES: u64 = 65_536;
 
+/// Milliseconds a message may wait for others before it is sent, unless told otherwise: an epoch waits for its last message. Full
+/// batches do not wait, and while requests are under way they fill.
+const LINGER_MS: &str = "1";
+
+/// Milliseconds before a request is repeated for the first time, doubled each time (up to `retry.backoff.max.ms`), unless told
+/// otherwise. For a moment after a transaction was committed brokers ask to come again for the next one.
+const RETRY_BACKOFF_MS: &str = "2";
+
 /// What becomes of a row when something crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum DeliveryGuarantee {
@@ -208,6 +216,10 @@ impl KafkaSinkConfig {
             )
             // Keys go to the partitions where the Java client, and so Spark, puts them.
             .or("partitioner", "murmur2_random");
+        let settings = match self.client.get("queue.buffering.max.ms") {
+            None => settings.or("linger.ms", LINGER_MS),
+            Some(_) => settings,
+        };
         let settings = match self
             .client
             .get("acks")
@@ -218,10 +230,15 @@ impl KafkaSinkConfig {
         };
         match transactional_id {
             None => settings,
-            Some(id) => settings.with("transactional.id", id).with(
-                "transaction.timeout.ms",
-                self.transaction_timeout().as_millis().to_string(),
-            ),
+            Some(id) => settings
+                .with("transactional.id", id)
+                .with(
+                    "transaction.timeout.ms",
+                    self.transaction_timeout().as_millis().to_string(),
+                )
+                .or("retry.backoff.ms", RETRY_BACKOFF_MS)
+                // Else it would be that.
+                .or("topic.metadata.refresh.fast.interval.ms", "100"),
         }
     }
 }

@@ -150,6 +150,10 @@ impl Sink for KafkaSink {
         true
     }
 
+    fn hides_until_commit(&self) -> bool {
+        self.config.promises() == Delivery::ExactlyOnce
+    }
+
     fn fingerprint(&self) -> Fingerprint {
         let fingerprint = Fingerprint::stateless("kafka_sink");
         match &self.config.topic {

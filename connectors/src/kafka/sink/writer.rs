@@ -163,7 +163,9 @@ impl SinkWriter for KafkaSinkWriter {
                 .and_then(|message| as_change(message, kind))
                 .map_err(located)?;
             if !begun {
-                self.connection.begin(batch.epoch, message.topic)?;
+                // A topic that is not there is found out before an epoch is marked at it.
+                self.limit(message.topic).await.map_err(located)?;
+                self.connection.begin(batch.epoch, message.topic).await?;
                 begun = true;
             }
             self.send(message, kind).await.map_err(located)?;

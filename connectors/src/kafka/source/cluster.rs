@@ -7,6 +7,7 @@ use std::time::Duration;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::{Offset, TopicPartitionList};
+use tokio::task::JoinHandle;
 use weir_runtime::{Fault, Result, WeirError};
 
 use super::config::{EARLIEST, KafkaSourceConfig, LATEST, Subscription};
@@ -77,11 +78,19 @@ impl Cluster {
         T: Send + 'static,
         F: FnOnce(&Cluster) -> Result<T> + Send + 'static,
     {
-        let cluster = Arc::clone(self);
-        let answer = tokio::task::spawn_blocking(move || call(&cluster)).await;
-        answer.map_err(|error| {
+        self.start(call).await.map_err(|error| {
             WeirError::internal("a question to the kafka cluster did not end").with_source(error)
         })?
+    }
+
+    /// Begins a call that blocks on a thread for such calls.
+    pub(crate) fn start<T, F>(self: &Arc<Self>, call: F) -> JoinHandle<Result<T>>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Cluster) -> Result<T> + Send + 'static,
+    {
+        let cluster = Arc::clone(self);
+        tokio::task::spawn_blocking(move || call(&cluster))
     }
 
     /// Topics, partitions and where they begin and end.

@@ -8,14 +8,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rdkafka::consumer::base_consumer::PartitionQueue;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{Message, OwnedMessage};
+use rdkafka::message::Message;
 use rdkafka::{Offset, TopicPartitionList};
 use weir_runtime::{Fault, Result};
 
 use super::offsets::TopicPartition;
+use super::queue::{Next, Queue};
 use super::rows::Rows;
 use super::shared::Shared;
 use crate::kafka::client::{ClientSettings, Context, client_error, fault_of};
@@ -31,11 +31,21 @@ const SLICE: Duration = Duration::from_millis(5);
 
 /// Where a partition stands.
 struct Assigned {
-    queue: PartitionQueue<Context>,
+    queue: Queue,
     /// Everything before it was read or is no record.
     next: i64,
-    /// A record that was read too early: its split ended in a gap before it.
-    held: Option<OwnedMessage>,
+    /// Where the client has seen the partition end last.
+    ended: Option<i64>,
+}
+
+/// How much is fetched at once.
+pub(super) struct Limits {
+    /// Rows of a batch.
+    pub(super) rows: usize,
+    /// Bytes of a batch.
+    pub(super) bytes: usize,
+    /// Longest wait for the first record.
+    pub(super) wait: Duration,
 }
 
 /// How reading went on.
@@ -46,8 +56,6 @@ pub(super) enum Fetched {
     Full,
     /// No record at the moment.
     Nothing,
-    /// The partition ends before the end that was expected, or there is a gap up to there.
-    AtEnd,
     /// The client reports a problem with the partition.
     Failed(KafkaError),
 }
@@ -97,13 +105,11 @@ impl Fetcher {
             )
         };
         // Before the partition is assigned, so that no record takes the way through the client's common queue.
-        let queue = client
-            .split_partition_queue(&at.topic, at.partition)
-            .ok_or_else(|| {
-                failed(&KafkaError::MessageConsumption(
-                    RDKafkaErrorCode::UnknownPartition,
-                ))
-            })?;
+        let queue = Queue::of(&client, &at.topic, at.partition).ok_or_else(|| {
+            failed(&KafkaError::MessageConsumption(
+                RDKafkaErrorCode::UnknownPartition,
+            ))
+        })?;
         let mut list = TopicPartitionList::with_capacity(1);
         list.add_partition_offset(&at.topic, at.partition, Offset::Offset(offset))
             .and_then(|()| client.incremental_assign(&list))
@@ -111,7 +117,7 @@ impl Fetcher {
         let assigned = Assigned {
             queue,
             next: offset,
-            held: None,
+            ended: None,
         };
         self.assigned.insert(at.clone(), assigned);
         Ok(())
@@ -148,33 +154,33 @@ impl Fetcher {
         self.assigned.get(at).map(|assigned| assigned.next)
     }
 
-    /// Nothing is left to read before `offset`: there is a gap.
-    pub(super) fn skip_to(&mut self, at: &TopicPartition, offset: i64) {
-        if let Some(assigned) = self.assigned.get_mut(at) {
-            assigned.next = offset;
-        }
+    /// Where the partition ended when the client has read all of it, if no record has come since.
+    pub(super) fn ended(&self, at: &TopicPartition) -> Option<i64> {
+        self.assigned.get(at)?.ended
     }
 
-    /// Reads records before `end` into `rows` until they are `max_rows` or `max_bytes`, or for `wait` nothing has come.
+    /// Reads records before `end` into `rows` until a limit is reached or no record is there at the moment.
     pub(super) fn fetch(
         &mut self,
         at: &TopicPartition,
         end: i64,
         rows: &mut Rows,
-        (max_rows, max_bytes): (usize, usize),
-        wait: Duration,
+        limits: &Limits,
     ) -> Result<Fetched> {
         self.serve()?;
         let Some(mut assigned) = self.assigned.remove(at) else {
             return Ok(Fetched::Nothing);
         };
-        let mut left = wait;
+        let mut left = limits.wait;
         let fetched = loop {
-            match assigned.drain(end, rows, max_rows, max_bytes, left.min(SLICE))? {
+            match assigned.drain(end, rows, limits, left.min(SLICE))? {
                 Fetched::Nothing => {}
                 other => break other,
             }
-            if self.position(at).is_some_and(|position| position >= end) {
+            if self
+                .position(at, assigned.ended)
+                .is_some_and(|position| position >= end)
+            {
                 assigned.next = end;
                 break Fetched::Reached;
             }
@@ -187,10 +193,12 @@ impl Fetcher {
         Ok(fetched)
     }
 
-    /// Where the client stands: beyond records that were taken from the queue, and markers of transactions, which are none.
-    fn position(&self, at: &TopicPartition) -> Option<i64> {
+    /// Where the client stands when all records are taken from the queue: beyond them, and beyond markers of transactions, which are
+    /// none. It counts a report of the end, taken among records, as if it were one of them.
+    fn position(&self, at: &TopicPartition, ended: Option<i64>) -> Option<i64> {
         let positions = self.client.as_ref()?.position().ok()?;
         match positions.find_partition(&at.topic, at.partition)?.offset() {
+            Offset::Offset(offset) if ended == Some(offset - 1) => ended,
             Offset::Offset(offset) => Some(offset),
             _ => None,
         }
@@ -201,7 +209,8 @@ impl Fetcher {
         let client = self.client()?;
         for _ in 0..SERVED {
             match client.poll(Duration::ZERO) {
-                None => break,
+                // Nothing is there, or it was a line of the log: behind it there may be more.
+                None => {}
                 Some(Ok(message)) => {
                     // It should have come through the queue of its partition: it is fetched again.
                     let at = TopicPartition::new(message.topic(), message.partition());
@@ -263,21 +272,11 @@ impl Assigned {
         &mut self,
         end: i64,
         rows: &mut Rows,
-        max_rows: usize,
-        max_bytes: usize,
+        limits: &Limits,
         wait: Duration,
     ) -> Result<Fetched> {
-        if let Some(held) = self.held.take() {
-            if held.offset() >= end {
-                self.next = end;
-                self.held = Some(held);
-                return Ok(Fetched::Reached);
-            }
-            rows.push(&held)?;
-            self.next = held.offset() + 1;
-        }
         while self.next < end {
-            if rows.len() >= max_rows || rows.bytes() >= max_bytes {
+            if rows.len() >= limits.rows || rows.bytes() >= limits.bytes {
                 return Ok(Fetched::Full);
             }
             let wait = if rows.is_empty() {
@@ -285,19 +284,32 @@ impl Assigned {
             } else {
                 Duration::ZERO
             };
-            match self.queue.poll(wait) {
+            let mut failed = None;
+            match self.queue.next(wait) {
                 None => return Ok(Fetched::Nothing),
-                Some(Ok(message)) if message.offset() < self.next => {}
-                Some(Ok(message)) if message.offset() >= end => {
-                    self.held = Some(message.detach());
+                Some(Next::Record(record)) if record.offset() >= end => {
+                    // There is a gap before it, up to the end. It stays for the next split.
                     self.next = end;
+                    continue;
                 }
-                Some(Ok(message)) => {
-                    rows.push(&message)?;
-                    self.next = message.offset() + 1;
+                Some(Next::End(offset)) if offset >= end => {
+                    self.next = end;
+                    continue;
                 }
-                Some(Err(KafkaError::PartitionEOF(_))) => return Ok(Fetched::AtEnd),
-                Some(Err(error)) => return Ok(Fetched::Failed(error)),
+                Some(Next::Record(record)) => {
+                    self.ended = None;
+                    if record.offset() >= self.next {
+                        rows.push(&record)?;
+                        self.next = record.offset() + 1;
+                    }
+                }
+                // Records that came later lie behind it, or are on their way.
+                Some(Next::End(offset)) => self.ended = Some(offset),
+                Some(Next::Failed(error)) => failed = Some(error),
+            }
+            self.queue.pass();
+            if let Some(error) = failed {
+                return Ok(Fetched::Failed(error));
             }
         }
         Ok(Fetched::Reached)

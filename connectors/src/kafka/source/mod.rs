@@ -9,7 +9,7 @@
 //! | `cluster.rs`, `describe.rs` | what the cluster is asked: topics with their ids, where partitions begin and end |
 //! | `outlook.rs`, `loss.rs`, `limits.rs`, `start.rs` | the decisions: what could be read, what is lost, how much is taken, where it begins |
 //! | `run.rs`, `log.rs` | one generation, and what it makes durable beside the plans |
-//! | `reader.rs`, `fetcher.rs`, `rows.rs` | reading: the end of a split, the client, the columns |
+//! | `reader.rs`, `fetcher.rs`, `queue.rs`, `rows.rs` | reading: the end of a split, the client, its memory, the columns |
 
 mod builder;
 mod cluster;
@@ -22,6 +22,7 @@ mod loss;
 mod offsets;
 mod options;
 mod outlook;
+mod queue;
 mod reader;
 mod rows;
 mod run;

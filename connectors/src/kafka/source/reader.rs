@@ -9,7 +9,7 @@ use serde_json::Value;
 use weir_runtime::{Clock, Places, Polled, Result, SourceReader, Split, WeirError};
 
 use super::cluster::Cluster;
-use super::fetcher::{Fetched, Fetcher};
+use super::fetcher::{Fetched, Fetcher, Limits};
 use super::loss::{Bounds, Loss};
 use super::offsets::TopicPartition;
 use super::rows::Rows;
@@ -19,6 +19,8 @@ use crate::kafka::client::client_error;
 
 /// Bytes of keys, values and headers after which a batch is handed on, whatever its rows.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
+/// Silence after which the cluster is asked whether a partition that seems to end before its split does.
+const ASKED_AFTER: Duration = Duration::from_millis(200);
 /// Silence after which it is said that a partition does not deliver.
 const SAID_AFTER: Duration = Duration::from_secs(5);
 /// Silence after which the client is made anew: some never come back after all their brokers were gone.
@@ -31,8 +33,8 @@ struct Current {
     /// The partition stays with this reader.
     stays: bool,
     is_done: bool,
-    /// The cluster has said that the partition reaches to the end, and what is fetched was asked for after that.
-    reaches_end: bool,
+    /// When the cluster was asked last whether the partition reaches to the end.
+    asked: Duration,
     /// When a record came last, or the split began.
     delivered: Duration,
     /// When the client was made anew last.
@@ -79,11 +81,15 @@ impl KafkaReader {
         max_rows: usize,
         max_wait: Duration,
     ) -> Result<()> {
-        let limits = (max_rows.max(1), BATCH_BYTES);
+        let limits = Limits {
+            rows: max_rows.max(1),
+            bytes: BATCH_BYTES,
+            wait: max_wait,
+        };
         let at = &current.at;
         let fetched = self
             .fetcher
-            .fetch(at, current.end, &mut self.rows, limits, max_wait)?;
+            .fetch(at, current.end, &mut self.rows, &limits)?;
         if !self.rows.is_empty() {
             self.fetcher.context().forget_error();
             current.delivered = self.clock.monotonic();
@@ -94,7 +100,6 @@ impl KafkaReader {
             Fetched::Full => {}
             Fetched::Nothing if self.rows.is_empty() => self.be_patient(current)?,
             Fetched::Nothing => {}
-            Fetched::AtEnd => self.at_end(current)?,
             Fetched::Failed(error) => self.failed(current, &error)?,
         }
         Ok(())
@@ -105,23 +110,16 @@ impl KafkaReader {
         self.fetcher.next(&current.at).unwrap_or(current.end)
     }
 
-    /// The partition is read to its end, and the split is not: there is a gap before its end, or the report is one of long ago.
-    fn at_end(&mut self, current: &mut Current) -> Result<()> {
-        if current.reaches_end {
-            current.is_done = true;
-            self.fetcher.skip_to(&current.at, current.end);
-            return Ok(());
-        }
-        // A broker that has just become the leader may tell readers of an end before the real one. So the cluster is asked first, and
-        // then the partition is fetched again: only an end that is reported after that is beyond a gap.
+    /// The client has read the partition to an end before that of the split. Mostly what is missing is on its way; but a partition may
+    /// have become shorter than it was when the epoch was planned.
+    fn is_shorter(&mut self, current: &mut Current) -> Result<bool> {
+        current.asked = self.clock.monotonic();
         let bounds = self.cluster.bounds(&current.at)?;
-        if bounds.latest < current.end {
-            // It was longer when the epoch was planned.
-            return self.lost(current, Some(bounds), current.end);
+        let is_shorter = bounds.latest < current.end;
+        if is_shorter {
+            self.lost(current, Some(bounds), current.end)?;
         }
-        current.reaches_end = true;
-        let next = self.next(current);
-        self.fetcher.assign(&current.at, next)
+        Ok(is_shorter)
     }
 
     fn failed(&mut self, current: &mut Current, error: &KafkaError) -> Result<()> {
@@ -187,6 +185,11 @@ impl KafkaReader {
     fn be_patient(&mut self, current: &mut Current) -> Result<()> {
         let now = self.clock.monotonic();
         let silent = now.saturating_sub(current.delivered);
+        let unasked = now.saturating_sub(current.asked.max(current.delivered));
+        let seems_shorter = self.fetcher.ended(&current.at).is_some();
+        if seems_shorter && unasked >= ASKED_AFTER && self.is_shorter(current)? {
+            return Ok(());
+        }
         let (at, next, end) = (&current.at, self.next(current), current.end);
         let report = self.fetcher.context().last_error();
         let report = report.unwrap_or_else(|| "the client reports nothing".to_owned());
@@ -235,7 +238,7 @@ impl SourceReader for KafkaReader {
             end,
             stays: stays.unwrap_or(false),
             is_done: false,
-            reaches_end: false,
+            asked: now,
             delivered: now,
             rebuilt: now,
             has_said: false,

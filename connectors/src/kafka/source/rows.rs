@@ -4,11 +4,10 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryBuilder, Int32Array, Int32Builder, Int64Array, Int64Builder, ListBuilder,
-    RecordBatch, RecordBatchOptions, StringArray, StringBuilder, StructBuilder,
-    TimestampMicrosecondBuilder,
+    Array, ArrayRef, BinaryBuilder, Int32Array, Int64Array, ListBuilder, RecordBatch,
+    RecordBatchOptions, StringArray, StringBuilder, StructBuilder, TimestampMicrosecondArray,
 };
-use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use rdkafka::Timestamp;
 use rdkafka::message::{Headers, Message};
@@ -76,9 +75,8 @@ pub(crate) struct Rows {
     bytes: usize,
     key: Option<BinaryBuilder>,
     value: Option<BinaryBuilder>,
-    offset: Int64Builder,
-    timestamp: TimestampMicrosecondBuilder,
-    timestamp_type: Int32Builder,
+    offset: Vec<i64>,
+    timestamp: Option<Times>,
     headers: Option<HeaderBuilder>,
     /// Partition and offsets of the batch made last.
     last: Option<(TopicPartition, Int64Array)>,
@@ -93,9 +91,8 @@ impl Rows {
             bytes: 0,
             key: has("key").then(BinaryBuilder::new),
             value: has("value").then(BinaryBuilder::new),
-            offset: Int64Builder::new(),
-            timestamp: TimestampMicrosecondBuilder::new().with_timezone(ZONE),
-            timestamp_type: Int32Builder::new(),
+            offset: Vec::new(),
+            timestamp: (has("timestamp") || has("timestampType")).then(Times::default),
             headers: has("headers").then(header_builder),
             last: None,
             schema,
@@ -132,16 +129,10 @@ impl Rows {
                 column.append_option(bytes);
             }
         }
-        self.offset.append_value(message.offset());
-        let timestamp = message.timestamp();
-        let ms = timestamp.to_millis();
-        self.timestamp
-            .append_option(ms.map(|ms| ms.saturating_mul(1000)));
-        self.timestamp_type.append_value(match timestamp {
-            Timestamp::NotAvailable => -1,
-            Timestamp::CreateTime(_) => 0,
-            Timestamp::LogAppendTime(_) => 1,
-        });
+        self.offset.push(message.offset());
+        if let Some(times) = &mut self.timestamp {
+            times.push(message.timestamp());
+        }
         self.rows += 1;
         Ok(())
     }
@@ -153,11 +144,10 @@ impl Rows {
     pub(crate) fn finish(&mut self, at: &TopicPartition) -> Result<RecordBatch> {
         let rows = std::mem::take(&mut self.rows);
         self.bytes = 0;
-        let offset = self.offset.finish();
+        let offset = Int64Array::from(taken(&mut self.offset));
         self.last = Some((at.clone(), offset.clone()));
         let offset: ArrayRef = Arc::new(offset);
-        let timestamp: ArrayRef = Arc::new(self.timestamp.finish());
-        let types: ArrayRef = Arc::new(self.timestamp_type.finish());
+        let times = self.timestamp.as_mut().map(Times::finish);
         let mut columns = Vec::with_capacity(self.schema.fields().len());
         for field in self.schema.fields() {
             columns.push(match field.name().as_str() {
@@ -166,8 +156,11 @@ impl Rows {
                 "topic" => repeated(&at.topic, rows)?,
                 "partition" => Arc::new(Int32Array::from_value(at.partition, rows)) as ArrayRef,
                 "offset" => Arc::clone(&offset),
-                "timestamp" => Arc::clone(&timestamp),
-                "timestampType" => Arc::clone(&types),
+                name @ ("timestamp" | "timestampType") => match &times {
+                    Some((times, _)) if name == "timestamp" => Arc::clone(times),
+                    Some((_, kinds)) => Arc::clone(kinds),
+                    None => return Err(absent(name)),
+                },
                 "headers" => match &mut self.headers {
                     Some(headers) => Arc::new(headers.finish()),
                     None => return Err(absent("headers")),
@@ -190,6 +183,49 @@ impl Rows {
             place(&at.topic, at.partition, offset)
         }))
     }
+}
+
+/// Timestamps under construction.
+#[derive(Default)]
+struct Times {
+    us: Vec<i64>,
+    kinds: Vec<i32>,
+    /// Rows without one.
+    unknown: Vec<usize>,
+}
+
+impl Times {
+    fn push(&mut self, timestamp: Timestamp) {
+        let kind = match timestamp {
+            Timestamp::NotAvailable => -1,
+            Timestamp::CreateTime(_) => 0,
+            Timestamp::LogAppendTime(_) => 1,
+        };
+        let ms = timestamp.to_millis();
+        if ms.is_none() {
+            self.unknown.push(self.us.len());
+        }
+        self.us.push(ms.map_or(0, |ms| ms.saturating_mul(1000)));
+        self.kinds.push(kind);
+    }
+
+    /// The columns `timestamp` and `timestampType`; begins anew.
+    fn finish(&mut self) -> (ArrayRef, ArrayRef) {
+        let (us, kinds) = (taken(&mut self.us), taken(&mut self.kinds));
+        let known = (!self.unknown.is_empty()).then(|| {
+            let mut known = vec![true; us.len()];
+            self.unknown.drain(..).for_each(|row| known[row] = false);
+            NullBuffer::from(known)
+        });
+        let times = TimestampMicrosecondArray::new(us.into(), known).with_timezone(ZONE);
+        (Arc::new(times), Arc::new(Int32Array::from(kinds)))
+    }
+}
+
+/// What a column holds; the next batch will be as long, about.
+fn taken<T>(column: &mut Vec<T>) -> Vec<T> {
+    let length = column.len();
+    std::mem::replace(column, Vec::with_capacity(length))
 }
 
 /// How a record is named.
@@ -243,10 +279,13 @@ fn push_headers<M: Message>(list: &mut HeaderBuilder, message: &M) -> Result<usi
 }
 
 fn finished(builder: &mut Option<BinaryBuilder>) -> Result<ArrayRef> {
-    match builder {
-        Some(builder) => Ok(Arc::new(builder.finish())),
-        None => Err(absent("key or value")),
-    }
+    let Some(builder) = builder else {
+        return Err(absent("key or value"));
+    };
+    let array = builder.finish();
+    // The next batch will be as large, about: it does not have to grow to that by doubling.
+    *builder = BinaryBuilder::with_capacity(array.len(), array.value_data().len());
+    Ok(Arc::new(array))
 }
 
 /// The same text in every row.
@@ -312,6 +351,35 @@ mod tests {
         assert_eq!(times.value(0), 1_700_000_000_123_000);
         assert_eq!(batch.column(6).as_primitive::<Int32Type>().value(0), 0);
         assert!(rows.is_empty());
+    }
+
+    #[test]
+    fn times_that_are_not_known_are_null_and_the_others_keep_their_places() {
+        let mut rows = Rows::new(schema(false));
+        let of = |timestamp, offset| {
+            let message = message(None, None, offset);
+            message.set_timestamp(timestamp)
+        };
+        for batch in [[1, 2, 3], [4, 5, 6]] {
+            let times = [
+                Timestamp::LogAppendTime(batch[0]),
+                Timestamp::NotAvailable,
+                Timestamp::CreateTime(batch[2]),
+            ];
+            for (time, offset) in times.into_iter().zip(batch) {
+                rows.push(&of(time, offset)).expect("pushed");
+            }
+            let batch_of_rows = rows.finish(&at()).expect("batch");
+            let times = batch_of_rows
+                .column(5)
+                .as_primitive::<TimestampMicrosecondType>();
+            assert_eq!(
+                times.iter().collect::<Vec<_>>(),
+                [Some(batch[0] * 1000), None, Some(batch[2] * 1000)]
+            );
+            let kinds = batch_of_rows.column(6).as_primitive::<Int32Type>();
+            assert_eq!(kinds.values(), &[1, -1, 0]);
+        }
     }
 
     #[test]

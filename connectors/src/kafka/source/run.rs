@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::task::JoinHandle;
 use weir_runtime::{
     Admission, Backlog, Clock, Epoch, Fault, Offset, Result, SourceContext, Split, WeirError,
 };
@@ -19,8 +20,10 @@ use super::outlook::Outlook;
 use super::shared::Shared;
 use super::start;
 
-/// How often topics, partitions and their beginnings are looked up while nothing else asks for it; ends are asked for every time.
+/// How old what is known of topics, partitions and their beginnings may be; ends are asked for every time.
 const DISCOVERY: Duration = Duration::from_secs(1);
+/// Age after which it is looked up beside the epochs, so that none of them waits for it.
+const DISCOVERY_BESIDE: Duration = Duration::from_millis(500);
 
 /// Wait before asking again about what is missing.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -51,6 +54,8 @@ pub(super) struct Run {
     view: Option<View>,
     /// When the view was made as a whole.
     viewed: Option<Duration>,
+    /// The next one, and when it was begun.
+    discovery: Option<(Duration, JoinHandle<Result<View>>)>,
     /// End of a bounded run, and where the run began.
     fixed: Option<Offsets>,
     began: Option<Offsets>,
@@ -88,6 +93,7 @@ impl Run {
             initial,
             view: None,
             viewed: None,
+            discovery: None,
             fixed: None,
             pending: None,
             last_epoch: None,
@@ -121,9 +127,10 @@ impl Run {
             let first = start::first(cluster, &config, &view)?;
             Ok((view, first))
         };
+        let begun = self.clock.monotonic();
         let (view, first) = self.cluster.ask(find).await?;
         let ids = topic_ids(&view);
-        self.see(view);
+        self.see(view, begun);
         let first = self.log.write_initial(Starts::new(&first, ids)).await?;
         tracing::info!(source = %self.config.description(), offsets = %first, "a new query begins");
         self.initial = Some(first);
@@ -138,8 +145,9 @@ impl Run {
             let last = start::last(cluster, &config, &view)?;
             Ok((view, last))
         };
+        let begun = self.clock.monotonic();
         let (view, last) = self.cluster.ask(find).await?;
-        self.see(view);
+        self.see(view, begun);
         self.fixed = Some(last);
         Ok(())
     }
@@ -212,10 +220,8 @@ impl Run {
     /// What could be read next. Whatever seems to be lost is looked up again for a while: brokers that have just started or taken
     /// over a partition may know less than there is.
     async fn look(&mut self, from: &Offsets) -> Result<Outlook> {
-        let due = self
-            .viewed
-            .is_none_or(|viewed| self.clock.monotonic().saturating_sub(viewed) >= DISCOVERY);
-        let mut outlook = self.look_once(from, due).await?;
+        self.discover_beside().await;
+        let mut outlook = self.look_once(from, self.is_older_than(DISCOVERY)).await?;
         let mut round = 0;
         while !outlook.losses.is_empty() && round < CONFIRMATIONS.max(self.config.num_retries) {
             // Where a log begins never goes back.
@@ -229,6 +235,32 @@ impl Run {
         Ok(outlook)
     }
 
+    /// Takes what was looked up beside the last epochs, and begins to look up what the next ones need. A failure is left to the look
+    /// that cannot do without.
+    async fn discover_beside(&mut self) {
+        match self.discovery.take() {
+            Some((begun, discovery)) if discovery.is_finished() => {
+                if let Ok(Ok(view)) = discovery.await {
+                    self.see(view, begun);
+                }
+            }
+            Some(under_way) => self.discovery = Some(under_way),
+            None if self.is_older_than(DISCOVERY_BESIDE) && !self.is_older_than(DISCOVERY) => {
+                let config = Arc::clone(&self.config);
+                let look = move |cluster: &Cluster| cluster.view(&config.subscription);
+                self.discovery = Some((self.clock.monotonic(), self.cluster.start(look)));
+            }
+            None => {}
+        }
+    }
+
+    /// Whether the view as a whole is of so long ago, or there is none.
+    fn is_older_than(&self, age: Duration) -> bool {
+        let now = self.clock.monotonic();
+        self.viewed
+            .is_none_or(|viewed| now.saturating_sub(viewed) >= age)
+    }
+
     async fn look_once(&mut self, from: &Offsets, whole: bool) -> Result<Outlook> {
         let config = Arc::clone(&self.config);
         let before = self.view.clone().filter(|_| !whole);
@@ -237,18 +269,20 @@ impl Run {
             Some(view) => cluster.refresh(view),
             None => cluster.view(&config.subscription),
         };
+        let begun = self.clock.monotonic();
         let view = self.cluster.ask(look).await?;
         let outlook = Outlook::of(from, &self.log.topic_ids, &view, self.fixed.as_ref());
         match refreshed {
             true => self.view = Some(view),
-            false => self.see(view),
+            false => self.see(view, begun),
         }
         Ok(outlook)
     }
 
-    fn see(&mut self, view: View) {
+    /// Takes a view as a whole that was begun at a time.
+    fn see(&mut self, view: View, begun: Duration) {
         self.shared.know_partitions(view.bounds.keys());
-        self.viewed = Some(self.clock.monotonic());
+        self.viewed = Some(begun);
         self.view = Some(view);
     }
 

@@ -1,0 +1,79 @@
+//! How the clients of a query fetch: under which group, and without losing what they have fetched ahead.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use weir::prelude::*;
+
+use crate::support::{Kafka, LONG, Reading, Warnings, numbers, warnings};
+
+/// Groups a client has asked the broker about: names that begin with `prefix`.
+fn groups(log: &Warnings, prefix: &str) -> BTreeSet<String> {
+    let lines = log.said(&["querying for coordinator", prefix]);
+    let groups = lines.iter().map(|line| {
+        let from = line.find(prefix).unwrap();
+        let until = line[from..].find('"').unwrap();
+        line[from..from + until].to_owned()
+    });
+    groups.collect()
+}
+
+#[tokio::test]
+async fn the_group_of_a_run_begins_with_its_prefix_and_is_of_that_run_alone() {
+    let kafka = Kafka::shared();
+    let topic = kafka.topic("group", 1).await;
+    let prefix = Kafka::name("prefix");
+    let log = warnings();
+    let reading = Reading::of(&kafka, &topic)
+        .option("groupIdPrefix", &prefix)
+        .option("kafka.debug", "cgrp");
+    for run in 1..=2 {
+        let query = reading.start(Trigger::Default).await.unwrap();
+        // What a client says is taken from it while it reads.
+        for number in 0..LONG.as_millis() as i64 / 50 {
+            if groups(&log, &prefix).len() >= run {
+                break;
+            }
+            kafka.send(&topic, &numbers(number, number + 1)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        query.stop().await;
+        let groups = groups(&log, &prefix);
+        assert_eq!(groups.len(), run, "{groups:?}");
+    }
+    let groups: Vec<String> = groups(&log, &prefix).into_iter().collect();
+    let rest: Vec<&str> = groups
+        .iter()
+        .map(|group| group[prefix.len()..].strip_prefix('-').unwrap())
+        .collect();
+    let [(first, place), (second, same_place)] = [rest[0], rest[1]].map(|rest| rest.split_at(36));
+    assert!(uuid::Uuid::try_parse(first).is_ok() && uuid::Uuid::try_parse(second).is_ok());
+    assert_ne!(first, second);
+    assert_eq!(place, same_place, "of one checkpoint");
+    assert_eq!(place.len(), 17, "a dash and a hash: {place}");
+}
+
+#[tokio::test]
+async fn records_that_trickle_in_are_fetched_without_beginning_anew() {
+    // Between two of them the partition has an end, which is reported before the second. Whoever takes it for the end of the epoch
+    // throws away what was fetched, and asks for it again.
+    let kafka = Kafka::shared();
+    let topic = kafka.topic("trickle", 2).await;
+    let log = warnings();
+    let reading = Reading::of(&kafka, &topic).option("kafka.debug", "cgrp");
+    let query = reading.start(Trigger::Default).await.unwrap();
+    for (number, record) in (0..).zip(numbers(0, 400)) {
+        kafka.send(&topic, &[record.to(number % 2)]).await;
+    }
+    reading.wait_for_rows(&query, 400).await;
+    query.stop().await;
+    assert_eq!(reading.numbers(), (0..400).collect::<Vec<_>>());
+    let epochs = reading
+        .epochs()
+        .values()
+        .filter(|rows| !rows.is_empty())
+        .count();
+    assert!(epochs >= 10, "{epochs} epochs are too few to tell");
+    let begun = log.said(&["Starting pending assigned partition", &topic]);
+    assert_eq!(begun.len(), 2, "once for each partition: {begun:#?}");
+}
