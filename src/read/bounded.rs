@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::prelude::ParquetReadOptions;
+use weir_connectors::file::decode::ParquetColumns;
 use weir_connectors::file::sink::manifest::committed_files;
 use weir_connectors::file::source::{FileSource, FileSourceConfig};
 use weir_connectors::kafka::source::{KafkaSource, KafkaSourceConfig};
@@ -162,7 +163,8 @@ impl DataFrameReader {
             FileSourceConfig::from_options("parquet", &directory, Some(given), options)?;
         config.path_glob_filter = only.or(config.path_glob_filter);
         let with_partitions = config.clone().add_partition_columns()?;
-        if with_partitions.partition_columns().is_empty() && options.is_empty() && !is_remote {
+        let is_plain = with_partitions.partition_columns().is_empty() && options.is_empty();
+        if is_plain && !is_remote && (self.schema.is_some() || !has_int96(&config)) {
             return self.load_plain_parquet(path).await;
         }
         if self.schema.is_none() {
@@ -171,32 +173,9 @@ impl DataFrameReader {
                     "a table of parquet files at '{path}' needs a schema: columns are looked up on the local disk only"
                 )));
             }
-            config.schema = self.columns_of(&config).await?;
+            config.schema = columns_of(&config)?;
         }
         self.files(config.add_partition_columns()?, self.session.parallelism())
-    }
-
-    /// The columns of all files.
-    async fn columns_of(&self, config: &FileSourceConfig) -> Result<SchemaRef> {
-        let files = config.files()?;
-        if files.is_empty() {
-            return Err(WeirError::config(format!(
-                "path '{}' holds no files to take the columns from: give a schema",
-                config.path
-            ))
-            .with_condition("UNABLE_TO_INFER_SCHEMA"));
-        }
-        let files: Vec<String> = files
-            .iter()
-            .map(|file| file.display().to_string())
-            .collect();
-        let read = self
-            .session
-            .context()
-            .read_parquet(files, ParquetReadOptions::default())
-            .await
-            .map_err(plan_error)?;
-        Ok(Arc::clone(read.schema().inner()))
     }
 
     async fn load_plain_parquet(self, path: &str) -> Result<DataFrame> {
@@ -260,6 +239,31 @@ impl DataFrameReader {
     pub async fn text(self, path: &str) -> Result<DataFrame> {
         self.format("text").load(path).await
     }
+}
+
+/// The columns of all files.
+fn columns_of(config: &FileSourceConfig) -> Result<SchemaRef> {
+    let files = config.files()?;
+    if files.is_empty() {
+        return Err(WeirError::config(format!(
+            "path '{}' holds no files to take the columns from: give a schema",
+            config.path
+        ))
+        .with_condition("UNABLE_TO_INFER_SCHEMA"));
+    }
+    let columns = ParquetColumns::of(&files).map_err(|error| {
+        WeirError::data(error.to_string())
+            .with_condition("FAILED_READ_FILE")
+            .with_source(error)
+    })?;
+    Ok(columns.schema)
+}
+
+/// Whether a file has INT96 timestamps, in which Spark keeps instants; DataFusion takes them for times without a zone. What is wrong with
+/// the files is told when they are read.
+fn has_int96(config: &FileSourceConfig) -> bool {
+    let files = config.files().unwrap_or_default();
+    ParquetColumns::of(&files).is_ok_and(|columns| columns.has_int96)
 }
 
 fn no_format() -> WeirError {

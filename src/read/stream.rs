@@ -329,6 +329,12 @@ pub(super) fn fixed_schema(format: &str) -> WeirError {
 }
 
 fn unknown_format(format: &str) -> WeirError {
+    if format.eq_ignore_ascii_case("orc") {
+        return WeirError::config(
+            "a stream cannot be read from format 'orc', which no connector reads yet: have the files written as parquet",
+        )
+        .with_condition("DATA_SOURCE_NOT_FOUND");
+    }
     WeirError::config(format!(
         "a stream cannot be read from format '{format}', allowed: {FORMATS}"
     ))

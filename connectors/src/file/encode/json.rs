@@ -261,7 +261,7 @@ impl Keys {
             .map(|(place, field)| (field.name().as_str(), place))
             .collect();
         if style.sort_keys {
-            names.sort_by_key(|(a, _)| *a);
+            names.sort_by_key(|(name, _)| *name);
         }
         let key = |(name, place): (&str, usize)| {
             let mut key = Vec::with_capacity(name.len() + 3);

@@ -8,10 +8,11 @@
 mod tests;
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
@@ -90,6 +91,58 @@ impl ParquetReader {
     }
 }
 
+/// The columns of Parquet files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParquetColumns {
+    /// Those of all files, in the order in which they are met; timestamps in microseconds.
+    pub schema: SchemaRef,
+    /// Whether one is of the old INT96 timestamps, which are instants and not what their type says.
+    pub has_int96: bool,
+}
+
+impl ParquetColumns {
+    /// Reads the footers of local files.
+    ///
+    /// # Errors
+    /// A file is no Parquet file, or two files have columns of one name and different types.
+    pub fn of(files: &[PathBuf]) -> Result<Self, DecodeError> {
+        let mut schemas = Vec::with_capacity(files.len());
+        let mut has_int96 = false;
+        for path in files {
+            let name: Arc<str> = path.display().to_string().into();
+            let file = File::open(path).map_err(|source| DecodeError::Read {
+                file: Arc::clone(&name),
+                line: 0,
+                source,
+            })?;
+            let metadata = load(&file).map_err(|source| DecodeError::Parquet {
+                file: Arc::clone(&name),
+                source,
+            })?;
+            has_int96 |= int96_columns(&metadata).contains(&true);
+            let fields = metadata.schema().fields().iter().map(in_micros);
+            schemas.push((name, Schema::new(fields.collect::<Vec<_>>())));
+        }
+        let mut merged = Schema::empty();
+        for (file, schema) in schemas {
+            merged = Schema::try_merge([merged, schema])
+                .map_err(|source| DecodeError::Batch { file, source })?;
+        }
+        Ok(Self {
+            schema: Arc::new(merged),
+            has_int96,
+        })
+    }
+}
+
+fn in_micros(field: &FieldRef) -> Field {
+    let micros = match field.data_type() {
+        DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone.clone()),
+        other => other.clone(),
+    };
+    Field::new(field.name(), micros, true)
+}
+
 impl BatchReader for ParquetReader {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>, DecodeError> {
         loop {
@@ -116,11 +169,7 @@ impl BatchReader for ParquetReader {
 /// reach further than the year 2262.
 fn load<R: ChunkReader>(input: &R) -> Result<ArrowReaderMetadata, ParquetError> {
     let metadata = ArrowReaderMetadata::load(input, ArrowReaderOptions::new())?;
-    let types = metadata.parquet_schema().root_schema().get_fields();
-    let is_int96: Vec<bool> = types
-        .iter()
-        .map(|t| t.is_primitive() && t.get_physical_type() == PhysicalType::INT96)
-        .collect();
+    let is_int96 = int96_columns(&metadata);
     if !is_int96.contains(&true) {
         return Ok(metadata);
     }
@@ -144,6 +193,15 @@ fn load<R: ChunkReader>(input: &R) -> Result<ArrowReaderMetadata, ParquetError> 
         .collect();
     let options = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(fields)));
     ArrowReaderMetadata::try_new(Arc::clone(metadata.metadata()), options)
+}
+
+/// Which columns are of the old INT96 timestamps.
+fn int96_columns(metadata: &ArrowReaderMetadata) -> Vec<bool> {
+    let types = metadata.parquet_schema().root_schema().get_fields();
+    types
+        .iter()
+        .map(|t| t.is_primitive() && t.get_physical_type() == PhysicalType::INT96)
+        .collect()
 }
 
 /// Rows of a batch: as many as the settings say, fewer where rows are so wide that they would exceed its bytes.
