@@ -24,10 +24,6 @@ const QUEUE_KBYTES: u64 = 65_536;
 /// batches do not wait, and while requests are under way they fill.
 const LINGER_MS: &str = "1";
 
-/// Milliseconds before a request is repeated for the first time, doubled each time (up to `retry.backoff.max.ms`), unless told
-/// otherwise. For a moment after a transaction was committed brokers ask to come again for the next one.
-const RETRY_BACKOFF_MS: &str = "2";
-
 /// What becomes of a row when something crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum DeliveryGuarantee {
@@ -230,15 +226,10 @@ impl KafkaSinkConfig {
         };
         match transactional_id {
             None => settings,
-            Some(id) => settings
-                .with("transactional.id", id)
-                .with(
-                    "transaction.timeout.ms",
-                    self.transaction_timeout().as_millis().to_string(),
-                )
-                .or("retry.backoff.ms", RETRY_BACKOFF_MS)
-                // Else it would be that.
-                .or("topic.metadata.refresh.fast.interval.ms", "100"),
+            Some(id) => settings.with("transactional.id", id).with(
+                "transaction.timeout.ms",
+                self.transaction_timeout().as_millis().to_string(),
+            ),
         }
     }
 }

@@ -48,8 +48,6 @@ struct ExactlyOnce {
     /// The topic at which the marker was found.
     marker_topic: Option<String>,
     transaction: Mutex<Transaction>,
-    /// Held while a transaction is begun.
-    beginning: tokio::sync::Mutex<()>,
 }
 
 impl Connection {
@@ -118,44 +116,32 @@ impl Connection {
     }
 
     /// Rows of an epoch the target does not hold are about to be sent, the first of them to `topic`: begins the transaction of
-    /// the epoch and marks the epoch in it, unless it is open.
-    ///
-    /// The marker goes first because of the broker: for a moment after a commit it refuses what belongs to the next transaction.
-    /// The client library asks again for the marker after `retry.backoff.ms`, for a partition only after 20 ms.
+    /// the epoch unless it is open.
     ///
     /// # Errors
     /// If the transaction cannot be begun or has run out of time.
-    pub(super) async fn begin(self: &Arc<Self>, epoch: Epoch, topic: &str) -> Result<()> {
+    pub(super) fn begin(&self, epoch: Epoch, topic: &str) -> Result<()> {
         let Some(exactly_once) = &self.exactly_once else {
             return Ok(());
         };
-        // Other writers wait until the epoch is marked.
-        let _first = exactly_once.beginning.lock().await;
-        let open = match exactly_once.lock().rows(epoch)? {
-            Rows::Write => None,
-            Rows::Begin => Some(Open {
-                epoch,
-                since: self.clock.monotonic(),
-                topic: topic.to_owned(),
-            }),
-        };
-        if let Some(open) = open {
-            self.failpoints.hit("kafka-sink:begin:before")?;
-            let begun = self.producer().inner().begin_transaction();
-            begun.map_err(|error| {
-                self.failed("cannot begin the transaction of an epoch", &error, None)
-            })?;
-            exactly_once.lock().begun(open.clone());
-            self.failpoints.hit("kafka-sink:begin:after")?;
-            self.failpoints.hit("kafka-sink:offsets:before")?;
-            self.blocking(move |connection| connection.mark(&open))
-                .await?;
-            self.failpoints.hit("kafka-sink:offsets:after")?;
+        let mut transaction = exactly_once.lock();
+        match transaction.rows(epoch)? {
+            Rows::Write => {}
+            Rows::Begin => {
+                self.failpoints.hit("kafka-sink:begin:before")?;
+                let begun = self.producer().inner().begin_transaction();
+                begun.map_err(|error| {
+                    self.failed("cannot begin the transaction of an epoch", &error, None)
+                })?;
+                transaction.begun(Open {
+                    epoch,
+                    since: self.clock.monotonic(),
+                    topic: topic.to_owned(),
+                });
+                self.failpoints.hit("kafka-sink:begin:after")?;
+            }
         }
-        let overdue = exactly_once
-            .lock()
-            .open()
-            .and_then(|open| self.overdue(open));
+        let overdue = transaction.open().and_then(|open| self.overdue(open));
         overdue.map_or(Ok(()), Err)
     }
 
@@ -188,7 +174,7 @@ impl Connection {
         }
     }
 
-    /// Ends the transaction of an epoch.
+    /// Ends the transaction of an epoch, marking the epoch in it.
     ///
     /// # Errors
     /// If that fails; whether the target holds the epoch then the next generation finds out.
@@ -202,6 +188,10 @@ impl Connection {
         }
         let open = exactly_once.lock().of(epoch)?.cloned();
         if let Some(open) = open {
+            self.failpoints.hit("kafka-sink:offsets:before")?;
+            let of = open.clone();
+            self.blocking(move |connection| connection.mark(&of))
+                .await?;
             self.failpoints.hit("kafka-sink:commit:before")?;
             self.blocking(move |connection| connection.end(&open))
                 .await?;
@@ -375,7 +365,6 @@ impl ExactlyOnce {
             group,
             marker_topic: found.map(|found| found.topic),
             transaction: Mutex::new(Transaction::new(held)),
-            beginning: tokio::sync::Mutex::default(),
         })
     }
 

@@ -163,9 +163,7 @@ impl SinkWriter for KafkaSinkWriter {
                 .and_then(|message| as_change(message, kind))
                 .map_err(located)?;
             if !begun {
-                // A topic that is not there is found out before an epoch is marked at it.
-                self.limit(message.topic).await.map_err(located)?;
-                self.connection.begin(batch.epoch, message.topic).await?;
+                self.connection.begin(batch.epoch, message.topic)?;
                 begun = true;
             }
             self.send(message, kind).await.map_err(located)?;
