@@ -175,6 +175,7 @@ async fn offsets_that_nobody_tells_are_asked_for_again_as_often_and_as_late_as_w
             .option("fetchOffset.numRetries", retries)
             .option("fetchOffset.retryIntervalMs", interval_ms)
     };
+    #[allow(clippy::disallowed_methods, reason = "real waits are measured")]
     let began = std::time::Instant::now();
     let error = reading(2, 1500).run().await.unwrap_err();
     assert!(error.message().contains("offsets"), "{error}");
