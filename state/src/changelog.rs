@@ -21,7 +21,7 @@ use crate::manifest::SnapshotRef;
 use crate::table::TableSpec;
 
 pub(crate) use read::{Record, StateFile};
-pub(crate) use write::{FileWriter, Records};
+pub(crate) use write::FileWriter;
 
 /// Version of the layout described above.
 const FORMAT_VERSION: u8 = 1;

@@ -91,9 +91,9 @@ impl From<DdlError> for weir_runtime::WeirError {
 /// [`DdlError`] with the position of the first word that does not fit.
 ///
 /// ```
-/// let schema = weir::types::parse_schema("user_id STRING, at TIMESTAMP")?;
-/// assert_eq!(weir::types::schema_ddl(&schema), "user_id STRING, at TIMESTAMP");
-/// # Ok::<(), weir::types::DdlError>(())
+/// let schema = weir_sql::types::parse_schema("user_id STRING, at TIMESTAMP")?;
+/// assert_eq!(weir_sql::types::schema_ddl(&schema), "user_id STRING, at TIMESTAMP");
+/// # Ok::<(), weir_sql::types::DdlError>(())
 /// ```
 pub fn parse_schema(text: &str) -> Result<SchemaRef, DdlError> {
     let mut parser = Parser::new(text)?;

@@ -1,4 +1,4 @@
-//! [`Records`]: what changed, in blocks; [`FileWriter`]: a state file of them, in memory.
+//! [`FileWriter`]: builds a state file in memory.
 
 use super::{
     BLOCK, Compression, FORMAT_VERSION, FileHeader, HEADER_VERSION, TAG_EXPIRED, TAG_REMOVED,
@@ -9,107 +9,14 @@ use crate::envelope::BinaryBuilder;
 use crate::error::Result;
 use crate::table::{Change, Entry};
 
-/// Records of one table or several.
-#[derive(Debug)]
-pub(crate) struct Records {
-    /// Blocks that are full.
-    blocks: Vec<u8>,
-    block: Vec<u8>,
-    compression: Compression,
-    time: i64,
-    raw_bytes: u64,
-}
-
-impl Records {
-    pub(crate) fn new(compression: Compression) -> Self {
-        Self {
-            blocks: Vec::new(),
-            block: Vec::new(),
-            compression,
-            time: 0,
-            raw_bytes: 0,
-        }
-    }
-
-    /// The records that follow are of this table.
-    fn table(&mut self, index: usize) {
-        self.block.push(TAG_TABLE);
-        varint(&mut self.block, index as u64);
-        self.time = 0;
-    }
-
-    fn change(&mut self, change: Change<'_>) {
-        match change {
-            Change::Set(entry) => return self.set(entry),
-            Change::Removed(entry) => {
-                self.block.push(TAG_REMOVED);
-                self.identity(entry);
-            }
-            Change::Expired(bound) => {
-                self.block.push(TAG_EXPIRED);
-                varint(&mut self.block, zigzag(bound));
-            }
-        }
-        self.end_full_block();
-    }
-
-    pub(crate) fn set(&mut self, entry: Entry<'_>) {
-        self.block.push(TAG_SET);
-        self.identity(entry);
-        varint(&mut self.block, entry.value.len() as u64);
-        self.block.extend_from_slice(entry.value);
-        self.end_full_block();
-    }
-
-    fn identity(&mut self, entry: Entry<'_>) {
-        varint(&mut self.block, entry.group.into());
-        varint(&mut self.block, zigzag(entry.time.wrapping_sub(self.time)));
-        self.time = entry.time;
-        varint(&mut self.block, entry.key.len() as u64);
-        self.block.extend_from_slice(entry.key);
-    }
-
-    fn end_full_block(&mut self) {
-        if self.block.len() >= BLOCK {
-            self.end_block();
-        }
-    }
-
-    fn end_block(&mut self) {
-        if self.block.is_empty() {
-            return;
-        }
-        self.raw_bytes += self.block.len() as u64;
-        let out = &mut self.blocks;
-        varint(out, self.block.len() as u64);
-        if self.compression == Compression::Lz4 {
-            let packed = lz4_flex::block::compress(&self.block);
-            if packed.len() < self.block.len() {
-                varint(out, packed.len() as u64);
-                out.extend_from_slice(&packed);
-                self.block.clear();
-                return;
-            }
-        }
-        varint(out, self.block.len() as u64);
-        out.extend_from_slice(&self.block);
-        self.block.clear();
-    }
-
-    /// Appends others, which began after no table was named.
-    fn append(&mut self, mut others: Self) {
-        self.end_block();
-        others.end_block();
-        self.raw_bytes += others.raw_bytes;
-        self.blocks.extend_from_slice(&others.blocks);
-    }
-}
-
 /// A state file being written.
 #[derive(Debug)]
 pub(crate) struct FileWriter {
     file: BinaryBuilder,
-    records: Records,
+    block: Vec<u8>,
+    compression: Compression,
+    time: i64,
+    raw_bytes: u64,
 }
 
 /// A finished file.
@@ -134,32 +41,80 @@ impl FileWriter {
         out.extend_from_slice(&header);
         Ok(Self {
             file,
-            records: Records::new(compression),
+            block: Vec::new(),
+            compression,
+            time: 0,
+            raw_bytes: 0,
         })
     }
 
     /// The records that follow are of this table.
     pub(crate) fn table(&mut self, index: usize) {
-        self.records.table(index);
+        self.block.push(TAG_TABLE);
+        varint(&mut self.block, index as u64);
+        self.time = 0;
     }
 
     pub(crate) fn change(&mut self, change: Change<'_>) {
-        self.records.change(change);
+        match change {
+            Change::Set(entry) => self.set(entry),
+            Change::Removed(entry) => {
+                self.block.push(TAG_REMOVED);
+                self.identity(entry);
+            }
+            Change::Expired(bound) => {
+                self.block.push(TAG_EXPIRED);
+                varint(&mut self.block, zigzag(bound));
+            }
+        }
+        if self.block.len() >= BLOCK {
+            self.end_block();
+        }
     }
 
-    /// Records of the table named last, as its next ones.
-    pub(crate) fn append(&mut self, records: Records) {
-        self.records.append(records);
+    fn set(&mut self, entry: Entry<'_>) {
+        self.block.push(TAG_SET);
+        self.identity(entry);
+        varint(&mut self.block, entry.value.len() as u64);
+        self.block.extend_from_slice(entry.value);
+    }
+
+    fn identity(&mut self, entry: Entry<'_>) {
+        varint(&mut self.block, entry.group.into());
+        varint(&mut self.block, zigzag(entry.time.wrapping_sub(self.time)));
+        self.time = entry.time;
+        varint(&mut self.block, entry.key.len() as u64);
+        self.block.extend_from_slice(entry.key);
+    }
+
+    fn end_block(&mut self) {
+        if self.block.is_empty() {
+            return;
+        }
+        self.raw_bytes += self.block.len() as u64;
+        let out = self.file.body();
+        varint(out, self.block.len() as u64);
+        if self.compression == Compression::Lz4 {
+            let packed = lz4_flex::block::compress(&self.block);
+            if packed.len() < self.block.len() {
+                varint(out, packed.len() as u64);
+                out.extend_from_slice(&packed);
+                self.block.clear();
+                return;
+            }
+        }
+        varint(out, self.block.len() as u64);
+        out.extend_from_slice(&self.block);
+        self.block.clear();
     }
 
     /// Bytes of records so far, before compression.
     pub(crate) fn raw_bytes(&self) -> u64 {
-        self.records.raw_bytes + self.records.block.len() as u64
+        self.raw_bytes + self.block.len() as u64
     }
 
     pub(crate) fn finish(mut self) -> Finished {
-        self.records.end_block();
-        self.file.body().extend_from_slice(&self.records.blocks);
+        self.end_block();
         let length = self.file.body_len();
         let (bytes, crc32) = self.file.finish();
         Finished {

@@ -113,15 +113,7 @@ impl Durable {
         if self.wants_base(tables) && self.pause == 0 {
             self.start_base(tables, epoch)?;
         }
-        self.keep_logs(tables);
         Ok(self.chain.last.clone())
-    }
-
-    /// Has the tables write what the next epoch changes while it goes on, unless everything will be written.
-    fn keep_logs(&self, tables: &mut [Table]) {
-        let compression = self.config.compression;
-        let wanted = (!self.wants_full(tables)).then_some(compression);
-        tables.iter_mut().for_each(|table| table.keep_log(wanted));
     }
 
     /// Values rewritten in files are in no file of changes: their base must be there before anything names them.
@@ -358,9 +350,6 @@ fn fill(tables: &mut [Table], writer: &mut FileWriter, full: bool) -> Result<()>
         }
         if table.has_changes() {
             writer.table(index);
-        }
-        if let Some(records) = table.take_log() {
-            writer.append(records);
         }
         table.end_epoch(&mut |change| writer.change(change))?;
     }

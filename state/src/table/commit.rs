@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::{Change, Entry, Store, Table};
-use crate::changelog::{Compression, Records};
 use crate::error::Result;
 use crate::files::TableFiles;
 
@@ -45,21 +44,6 @@ impl Table {
         match &self.store {
             Store::Hashed(table) => table.each(visit),
             Store::Ordered(table) => table.each(visit),
-        }
-    }
-
-    /// The records of what the epoch changed, if they are written already; to be asked once, before the epoch is ended.
-    pub(crate) fn take_log(&mut self) -> Option<Records> {
-        match &mut self.store {
-            Store::Hashed(table) => table.take_log(),
-            Store::Ordered(_) => None,
-        }
-    }
-
-    /// Whether the records of what the next epoch changes may be written before its end. Between epochs.
-    pub(crate) fn keep_log(&mut self, compression: Option<Compression>) {
-        if let Store::Hashed(table) = &mut self.store {
-            table.keep_log(compression);
         }
     }
 

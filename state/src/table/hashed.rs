@@ -14,11 +14,10 @@ mod touch;
 
 use std::collections::BTreeMap;
 
+use super::TableKind;
 use super::arena::{BLIND, CHANGED, DIRTY, Header, PRESENT, UNKNOWN};
 use super::expiry::ExpiryIndex;
 use super::shard::Shard;
-use super::{Entry, TableKind};
-use crate::changelog::Records;
 use crate::files::TableFiles;
 
 /// Most bytes of shards that are kept for others to come.
@@ -76,14 +75,6 @@ pub(crate) struct Hashed {
     unknown: Vec<u32>,
     /// Slots set or removed without having been looked up.
     blind: Vec<u32>,
-    log: Option<Log>,
-}
-
-/// Records of the entries set in the open epoch, for as long as each is set once and none removed.
-#[derive(Debug)]
-struct Log {
-    records: Records,
-    count: usize,
 }
 
 impl Hashed {
@@ -112,7 +103,6 @@ impl Hashed {
             pending: None,
             unknown: Vec::new(),
             blind: Vec::new(),
-            log: None,
         }
     }
 
@@ -227,7 +217,7 @@ impl Hashed {
         if shard.dead {
             shard.revive(self.stamp);
         }
-        let (header, key, old) = shard.arena().entry(address);
+        let (header, _, old) = shard.arena().entry(address);
         let time = if expiring { expires } else { header.time };
         let noted = header.is(PRESENT) && header.time == time;
         let present = header.is(PRESENT);
@@ -235,18 +225,6 @@ impl Hashed {
             return;
         }
         self.changed = true;
-        if header.is(CHANGED) {
-            self.log = None;
-        } else if let Some(log) = &mut self.log {
-            let group = header.group.into();
-            log.records.set(Entry {
-                group,
-                time,
-                key,
-                value,
-            });
-            log.count += 1;
-        }
         let mut flags = (header.flags | PRESENT | DIRTY | CHANGED) & !UNKNOWN;
         if header.is(UNKNOWN) {
             flags |= BLIND;
@@ -278,7 +256,6 @@ impl Hashed {
             return;
         }
         self.changed = true;
-        self.log = None;
         let mut flags = (header.flags | DIRTY | CHANGED) & !(PRESENT | UNKNOWN);
         if header.is(PRESENT) {
             shard.rows -= 1;

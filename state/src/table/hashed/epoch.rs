@@ -1,11 +1,10 @@
 //! The end of an epoch: what changed is handed on, slots are void, memory nobody needs goes back.
 
-use super::{ExpiryIndex, Hashed, Log, Slot};
-use crate::changelog::{Compression, Records};
+use super::{ExpiryIndex, Hashed, Slot};
 use crate::error::Result;
 use crate::table::arena::{CHANGED, DIRTY, IN_FILES, PRESENT};
 use crate::table::shard::Shard;
-use crate::table::{Change, Entry, TableKind};
+use crate::table::{Change, Entry};
 
 /// Slots whose memory is kept from epoch to epoch whatever the last one needed.
 const SLOTS_KEPT: usize = 1 << 14;
@@ -14,26 +13,6 @@ impl Hashed {
     /// True if the open epoch changed anything.
     pub(crate) fn has_changes(&self) -> bool {
         self.changed
-    }
-
-    /// What the open epoch changed as records, if they were written while it went on: then there is nothing left to hand on.
-    pub(crate) fn take_log(&mut self) -> Option<Records> {
-        let log = self.log.take()?;
-        // Every slot was set once, so every entry is there and none needs another look.
-        let whole = log.count == self.slots.len() && self.blind.is_empty();
-        whole.then(|| {
-            self.slots.clear();
-            log.records
-        })
-    }
-
-    /// Whether to write the records of changes while entries are at hand, where the kind of table allows it. Between epochs.
-    pub(crate) fn keep_log(&mut self, compression: Option<Compression>) {
-        let keyed = self.kind == TableKind::Keyed;
-        self.log = compression.filter(|_| keyed).map(|compression| Log {
-            records: Records::new(compression),
-            count: 0,
-        });
     }
 
     /// Ends the epoch: hands what changed to `changes` (what expired first, as a bound), voids the slots and gives back memory
@@ -57,7 +36,6 @@ impl Hashed {
         slots.clear();
         self.slots = slots;
         self.unknown.clear();
-        self.log = None;
         self.drop_empty();
         self.compact();
         self.bound = None;
