@@ -163,8 +163,9 @@ impl DataFrameReader {
             FileSourceConfig::from_options("parquet", &directory, Some(given), options)?;
         config.path_glob_filter = only.or(config.path_glob_filter);
         let with_partitions = config.clone().add_partition_columns()?;
-        let is_plain = with_partitions.partition_columns().is_empty() && options.is_empty();
-        if is_plain && !is_remote && (self.schema.is_some() || !has_int96(&config)) {
+        let is_plain =
+            with_partitions.partition_columns().is_empty() && options.is_empty() && !is_remote;
+        if is_plain && self.schema.is_some() {
             return self.load_plain_parquet(path).await;
         }
         if self.schema.is_none() {
@@ -173,7 +174,13 @@ impl DataFrameReader {
                     "a table of parquet files at '{path}' needs a schema: columns are looked up on the local disk only"
                 )));
             }
-            config.schema = columns_of(&config)?;
+            let columns = columns_of(&config);
+            // In INT96 Spark keeps instants; DataFusion takes them for times without a zone. What is wrong with plain files is told
+            // when they are read.
+            if is_plain && !columns.as_ref().is_ok_and(|columns| columns.has_int96) {
+                return self.load_plain_parquet(path).await;
+            }
+            config.schema = columns?.schema;
         }
         self.files(config.add_partition_columns()?, self.session.parallelism())
     }
@@ -242,7 +249,7 @@ impl DataFrameReader {
 }
 
 /// The columns of all files.
-fn columns_of(config: &FileSourceConfig) -> Result<SchemaRef> {
+fn columns_of(config: &FileSourceConfig) -> Result<ParquetColumns> {
     let files = config.files()?;
     if files.is_empty() {
         return Err(WeirError::config(format!(
@@ -251,19 +258,11 @@ fn columns_of(config: &FileSourceConfig) -> Result<SchemaRef> {
         ))
         .with_condition("UNABLE_TO_INFER_SCHEMA"));
     }
-    let columns = ParquetColumns::of(&files).map_err(|error| {
+    ParquetColumns::of(&files).map_err(|error| {
         WeirError::data(error.to_string())
             .with_condition("FAILED_READ_FILE")
             .with_source(error)
-    })?;
-    Ok(columns.schema)
-}
-
-/// Whether a file has INT96 timestamps, in which Spark keeps instants; DataFusion takes them for times without a zone. What is wrong with
-/// the files is told when they are read.
-fn has_int96(config: &FileSourceConfig) -> bool {
-    let files = config.files().unwrap_or_default();
-    ParquetColumns::of(&files).is_ok_and(|columns| columns.has_int96)
+    })
 }
 
 fn no_format() -> WeirError {

@@ -80,10 +80,7 @@ impl Sessionizer {
             (_, Some(gaps)) if gaps.is_valid(row) => gaps.value(row),
             _ => 0,
         };
-        let bound = match self.mode {
-            OutputMode::Complete => i64::MIN,
-            _ => context.late_watermark_ms.saturating_mul(1000),
-        };
+        let bound = self.bound(context.late_watermark_ms);
         let (mut left_out, mut late) = (0, 0);
         let (mut starts, mut ends) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
         let keep = BooleanBuffer::collect_bool(rows, |row| {
@@ -147,11 +144,11 @@ impl Sessionizer {
             .update(&self.calls, false, &ranges.batch, &groups, total)
     }
 
-    /// Sessions that end at or before it are complete at the end of the epoch.
-    fn bound(&self, context: &OperatorContext) -> i64 {
+    /// Sessions that end at or before it, in microseconds, are complete under a watermark; in complete mode none ever is.
+    fn bound(&self, watermark_ms: i64) -> i64 {
         match self.mode {
             OutputMode::Complete => i64::MIN,
-            _ => context.watermark_ms.saturating_mul(1000),
+            _ => watermark_ms.saturating_mul(1000),
         }
     }
 
@@ -295,7 +292,7 @@ impl Operator for Sessionizer {
     }
 
     fn on_epoch_end(&mut self, context: &OperatorContext, out: &mut Outbox) -> Result<()> {
-        let bound = self.bound(context);
+        let bound = self.bound(context.watermark_ms);
         let mut leaving = Leaving::default();
         let settled = self.settle(bound, &mut leaving)?;
         match self.mode {

@@ -91,28 +91,29 @@ impl Executor {
 
     pub(super) async fn write_plan(&mut self, epoch: Epoch) -> Result<Done> {
         self.shared.set_status("Writing offsets to log", true, true);
-        self.log_sources(epoch).await?;
-        self.publish_plan(epoch).await?;
+        let plan = self.open(epoch)?.plan.clone();
+        self.log_sources(&plan).await?;
+        self.publish_plan(&plan).await?;
         Ok(Done::Logged)
     }
 
     /// The subtasks read while the plan is written; what they answer is looked at when it is durable.
     pub(super) async fn begin_and_log(&mut self, epoch: Epoch) -> Result<Done> {
-        self.log_sources(epoch).await?;
+        let plan = self.open(epoch)?.plan.clone();
+        self.log_sources(&plan).await?;
         self.begin(epoch).await?;
-        self.publish_plan(epoch).await?;
+        self.publish_plan(&plan).await?;
         Ok(Done::Begun)
     }
 
-    async fn log_sources(&mut self, epoch: Epoch) -> Result<()> {
-        let plan = self.open(epoch)?.plan.clone();
+    async fn log_sources(&self, plan: &Plan) -> Result<()> {
         let failpoints = self.failpoints();
         for (slot, range) in self.sources.iter().zip(&plan.sources) {
             failpoints.hit("source-log:before")?;
             if let Some(end) = offset(&range.end) {
                 let mut source = slot.source.lock().await;
                 source
-                    .log(epoch, range.start.as_ref(), end)
+                    .log(plan.epoch, range.start.as_ref(), end)
                     .await
                     .map_err(|error| error.at(&slot.uid, 0))?;
             }
@@ -120,11 +121,10 @@ impl Executor {
         Ok(())
     }
 
-    async fn publish_plan(&mut self, epoch: Epoch) -> Result<()> {
-        let plan = self.open(epoch)?.plan.clone();
+    async fn publish_plan(&self, plan: &Plan) -> Result<()> {
         let failpoints = self.failpoints();
         failpoints.hit("plan-log:before")?;
-        self.log.publish_plan(&plan).await?;
+        self.log.publish_plan(plan).await?;
         failpoints.hit("plan-log:after")
     }
 }

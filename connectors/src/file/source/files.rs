@@ -8,6 +8,7 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use weir_runtime::{Fault, Offset, Result, Split, WeirError};
 
+use crate::file::remote::Object;
 use crate::file::store::{Store, wait};
 use crate::file::uri;
 
@@ -30,14 +31,21 @@ impl FoundFile {
         }
     }
 
+    /// A file of an object store.
+    pub(crate) fn remote(path: PathBuf, object: Object) -> Self {
+        Self {
+            path,
+            mtime_ms: object.mtime_ms,
+            size: object.size,
+        }
+    }
+
     /// A file as it is now; `None` if it is not there.
     pub(crate) fn look(store: &Store, path: &Path) -> Result<Option<Self>> {
         let found = match store {
-            Store::Remote(remote) => wait(remote.look(path))?.map(|object| Self {
-                path: path.to_owned(),
-                mtime_ms: object.mtime_ms,
-                size: object.size,
-            }),
+            Store::Remote(remote) => {
+                wait(remote.look(path))?.map(|object| Self::remote(path.to_owned(), object))
+            }
             Store::Local => match std::fs::metadata(path) {
                 Ok(metadata) => Some(Self::new(path.to_owned(), &metadata)),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -155,21 +163,9 @@ impl PlannedFile {
         })?;
         let (copy, found) = match store {
             Store::Local => (None, FoundFile::look(store, &path)?),
-            Store::Remote(remote) => match wait(remote.fetch(&path))? {
-                None => (None, None),
-                Some((copy, object)) => {
-                    let (mtime_ms, size) = (object.mtime_ms, object.size);
-                    let path = path.clone();
-                    (
-                        Some(copy),
-                        Some(FoundFile {
-                            path,
-                            mtime_ms,
-                            size,
-                        }),
-                    )
-                }
-            },
+            Store::Remote(remote) => wait(remote.fetch(&path))?
+                .map(|(copy, object)| (copy, FoundFile::remote(path.clone(), object)))
+                .unzip(),
         };
         let found = found.ok_or_else(|| vanished(&path))?;
         if (found.mtime_ms, found.size) != (self.timestamp, self.size) {

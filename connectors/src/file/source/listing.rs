@@ -149,9 +149,7 @@ impl Listing {
     pub(super) fn takes_name(&self, name: &str) -> bool {
         !is_hidden(name) && self.name.as_ref().is_none_or(|glob| glob.is_match(name))
     }
-}
 
-impl Listing {
     /// Whether files in directories of directories are read, whatever these are called.
     pub(super) fn is_recursive(&self) -> bool {
         self.recursive

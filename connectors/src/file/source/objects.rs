@@ -72,11 +72,7 @@ pub(super) fn list(listing: &Listing, remote: &Remote, wanted: &mut Wanted<'_>) 
             tracing::warn!(file = %path.display(), "parquet file of zero bytes skipped; it is looked at again");
             continue;
         }
-        listed.files.push(FoundFile {
-            path,
-            mtime_ms: object.mtime_ms,
-            size: object.size,
-        });
+        listed.files.push(FoundFile::remote(path, object));
     }
     Ok(listed)
 }
