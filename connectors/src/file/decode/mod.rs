@@ -5,6 +5,8 @@
 
 mod adapt;
 mod avro;
+#[cfg(test)]
+mod corpus_tests;
 pub mod csv;
 mod error;
 pub mod json;
