@@ -408,3 +408,52 @@ async fn errors_of_the_data_say_the_row_and_the_expression() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn errors_of_the_data_say_the_row_wherever_the_expression_stands() {
+    for (sql, condition, place) in [
+        (
+            "SELECT CAST(if(v = 0, 'x', '1') AS INT) AS n FROM s",
+            "CAST_INVALID_INPUT",
+            "row 2 of the batch (from 0), column 'n'",
+        ),
+        (
+            "SELECT v + 9223372036854775803 AS n FROM s",
+            "ARITHMETIC_OVERFLOW",
+            "row 1 of the batch (from 0), column 'n'",
+        ),
+        (
+            "SELECT v FROM s WHERE 100 DIV v > 0",
+            "DIVIDE_BY_ZERO",
+            "row 2 of the batch (from 0)",
+        ),
+        (
+            "SELECT 100 DIV v AS k, count(*) AS n FROM s GROUP BY 100 DIV v",
+            "DIVIDE_BY_ZERO",
+            "row 2 of the batch (from 0)",
+        ),
+        (
+            "SELECT sum(100 DIV v) AS total FROM s",
+            "DIVIDE_BY_ZERO",
+            "row 2 of the batch (from 0)",
+        ),
+        (
+            "SELECT explode(sequence(1, 100 DIV v)) AS n FROM s",
+            "DIVIDE_BY_ZERO",
+            "row 2 of the batch (from 0)",
+        ),
+    ] {
+        let session = session();
+        let (rows, frame) = stream(&session);
+        frame.create_or_replace_temp_view("s").unwrap();
+        let frame = session.sql(sql).await.unwrap();
+        let writer = frame.write_stream().format("noop").output_mode("update");
+        let query = writer.start().await.unwrap();
+        add(&rows, &[4, 5, 0]);
+        let error = query.await_termination().await.unwrap_err();
+        assert_eq!(error.condition(), Some(condition), "{sql}: {error}");
+        let position = error.position().unwrap_or_default();
+        assert!(position.contains(place), "{sql}: {error}");
+        assert!(error.operator().is_some(), "{sql}: {error}");
+    }
+}
