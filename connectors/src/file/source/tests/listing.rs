@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_runtime::{Fault, ManualClock};
+use weir_runtime::{Epoch, Fault, ManualClock, Source};
 
 use super::super::JsonSource;
 use super::support::*;
