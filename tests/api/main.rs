@@ -4,6 +4,7 @@
 mod accounting;
 mod changes;
 mod complete;
+mod distinct;
 mod field;
 mod files;
 mod frames;
