@@ -19,7 +19,7 @@ const FILES: [&[&str]; 3] = [
 ];
 
 const DISTINCT: &str = "SELECT k, count(DISTINCT v) AS n, sum(DISTINCT v) AS s, count(DISTINCT v) FILTER (WHERE v > 1) AS above, \
-                        count(v) AS all FROM t GROUP BY k";
+                        count(v) AS present FROM t GROUP BY k";
 
 #[tokio::test]
 async fn distinct_values_count_once_over_epochs_restarts_and_parallelisms() {
