@@ -15,5 +15,6 @@ mod sessions;
 mod sinks;
 mod state_reader;
 mod support;
+mod user_state;
 mod worked_example;
 mod zones;
