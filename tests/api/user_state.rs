@@ -140,9 +140,9 @@ fn expected() -> Vec<Vec<String>> {
     let mut all = Vec::new();
     for (epoch, rows) in (1..).zip(EPOCHS) {
         for (k, v) in rows {
-            *seen.entry(k).or_default().entry(*v).or_default() += 1;
-            lists.entry(k).or_default().push(*v);
-            timers.insert((*v, k));
+            *seen.entry(*k).or_default().entry(*v).or_default() += 1;
+            lists.entry(*k).or_default().push(*v);
+            timers.insert((*v, *k));
         }
         let touched: BTreeSet<&str> = rows.iter().map(|(k, _)| *k).collect();
         let mut told: Vec<String> = touched
