@@ -10,6 +10,7 @@ use weir_connectors::noop::NoopSink;
 use weir_runtime::{OutputMode, Result, Sink, WeirError};
 
 use super::memory::MemoryTableProvider;
+use super::start::together;
 use crate::read::{OptionTexts, check_kafka_options};
 use crate::session::{Session, TIME_ZONE};
 
@@ -73,6 +74,17 @@ impl Wanted<'_> {
         }
     }
 
+    fn append_only(&self, format: &str) -> Result<()> {
+        if self.mode == OutputMode::Append {
+            return Ok(());
+        }
+        let message = format!(
+            "output mode {} is not supported by the {format} sink, allowed: append",
+            self.mode
+        );
+        Err(WeirError::plan(message).with_condition("STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE"))
+    }
+
     fn files(&self, format: &str, mut options: OptionTexts) -> Result<Arc<dyn Sink>> {
         let path = options.take("path").ok_or_else(|| {
             WeirError::config(format!(
@@ -85,16 +97,9 @@ impl Wanted<'_> {
                 self.session.settings().get(TIME_ZONE).unwrap_or_default(),
             );
         }
-        if self.mode != OutputMode::Append {
-            let message = format!(
-                "output mode {} is not supported by the {format} sink, allowed: append",
-                self.mode
-            );
-            return Err(WeirError::plan(message)
-                .with_condition("STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE"));
-        }
-        let mut config =
-            FileSinkConfig::from_options(format, &path, self.partition_by, options.texts())?;
+        let config =
+            FileSinkConfig::from_options(format, &path, self.partition_by, options.texts());
+        let mut config = together(self.append_only(format), config)?;
         self.session.settings().set_up_sink(&mut config);
         Ok(Arc::new(FileSink::new(config)?))
     }

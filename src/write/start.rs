@@ -29,7 +29,7 @@ pub(super) async fn start(mut writer: DataStreamWriter) -> Result<StreamingQuery
         writer.name.clone(),
         location.as_deref().map(checkpoint::normal),
     )?;
-    let made = made(&writer)?;
+    let made = together(unsupported::check(plan, writer.mode), made(&writer))?;
     let options = Options {
         mode: writer.mode,
         allow_new_aggregates: session.settings().is_on(NEW_AGGREGATES),
@@ -47,6 +47,21 @@ pub(super) async fn start(mut writer: DataStreamWriter) -> Result<StreamingQuery
         progress_bar::show(&query);
     }
     Ok(query.owning(session.clone()))
+}
+
+/// The second result, or everything that is wrong with both: whoever mends the first problem should not meet the next one then.
+pub(super) fn together<T>(first: Result<()>, second: Result<T>) -> Result<T> {
+    match (first, second) {
+        (Err(first), Err(second)) => {
+            let texts = format!("{}; {}", first.message(), second.message());
+            let both = WeirError::new(first.fault(), texts);
+            Err(match first.condition().or(second.condition()) {
+                Some(condition) => both.with_condition(condition),
+                None => both,
+            })
+        }
+        (first, second) => first.and(second),
+    }
 }
 
 fn made(writer: &DataStreamWriter) -> Result<Made> {

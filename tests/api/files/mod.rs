@@ -6,6 +6,7 @@ mod cleaning;
 mod formats;
 mod objects;
 mod options;
+mod parsing;
 mod partitions;
 mod sinks;
 mod sources;

@@ -28,10 +28,7 @@ pub use options::JsonOptions;
 pub use record::{RecordDecoder, Verdict};
 pub use value::ValueDecoder;
 
-use super::{
-    BadRecords, BatchReader, DecodeError, DecodeSettings,
-    lines::{Line, Lines},
-};
+use super::{BadRecords, BatchReader, DecodeError, DecodeSettings, lines::Lines};
 
 /// Reads the records of one file.
 pub struct JsonReader {
@@ -76,7 +73,7 @@ impl JsonReader {
     /// Decodes until a batch is full or the file ends.
     fn fill(&mut self) -> Result<(), DecodeError> {
         let mut bytes = 0;
-        let file = Arc::clone(self.lines.file());
+        let (file, limit) = (Arc::clone(self.lines.file()), self.lines.limit());
         let Self {
             lines,
             decoder,
@@ -90,16 +87,15 @@ impl JsonReader {
             } else {
                 lines.next_line()?
             };
-            let Some(Line {
-                number,
-                bytes: text,
-            }) = line
-            else {
-                break;
-            };
+            let Some(line) = line else { break };
+            let text = line.bytes;
             bytes += text.len();
-            if decoder.append(text) == Verdict::Bad {
-                bad.note(settings, &file, number, text, || decoder.reason(text))?;
+            let verdict = match line.is_cut() {
+                true => decoder.append_cut(text, line.length, limit),
+                false => decoder.append(text),
+            };
+            if verdict == Verdict::Bad {
+                bad.note(settings, &file, line.number, text, || decoder.reason(text))?;
             }
         }
         Ok(())

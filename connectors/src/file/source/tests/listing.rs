@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_runtime::{Fault, ManualClock};
+use weir_runtime::{Epoch, Fault, ManualClock, Source};
 
 use super::super::JsonSource;
 use super::support::*;
@@ -105,6 +105,43 @@ async fn quiet_directories_are_only_glanced_at_until_something_changes() {
         (2..=4).contains(&looked),
         "now and then the directory is listed all the same: {looked}"
     );
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_files_are_taken_up_once_and_cost_idle_triggers_nothing() {
+    // P066.
+    const FILES: usize = 100_000;
+    let dirs = Dirs::new();
+    for file in 0..FILES {
+        std::fs::write(dirs.path(&format!("{file:06}.json")), "").unwrap();
+    }
+    let source = || dirs.source(|source| source.max_files_per_trigger(5_000));
+    let clock = Arc::new(ManualClock::new(i64::MAX / 2));
+    let mut driver = Driver::start_at(&dirs, source(), clock).await;
+    let mut taken = 0;
+    for epoch in 0.. {
+        let Some((start, end)) = driver.plan().await else {
+            break;
+        };
+        let splits = driver
+            .source
+            .splits(Epoch(epoch), start.as_ref(), &end)
+            .await;
+        taken += splits.unwrap().len();
+        driver.commit(&end).await;
+    }
+    assert_eq!(taken, FILES);
+    let before = driver.source.listings();
+    for _ in 0..10 {
+        assert_eq!(driver.plan().await, None);
+    }
+    let listed = driver.source.listings() - before;
+    assert!(listed <= 1, "{listed} listings for ten idle triggers");
+    let log = std::fs::read_dir(dirs.checkpoint.path().join("sources/0")).unwrap();
+    let sizes = log.map(|file| file.unwrap().metadata().unwrap().len());
+    let bytes: u64 = sizes.sum();
+    assert!(bytes < 30 << 20, "{bytes} bytes");
+    assert_eq!(driver.restart(source()).await.plan().await, None);
 }
 
 #[tokio::test]
