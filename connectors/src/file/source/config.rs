@@ -17,7 +17,7 @@ use crate::file::charset::Charset;
 use crate::file::decode::parse::Zone;
 use crate::file::decode::{DecodeSettings, ParseMode, TimePatterns, nullable_schema};
 use crate::file::logs::LogSettings;
-use crate::file::options::{FORMATS, source_options};
+use crate::file::options::{FORMATS, NO_SUCH_TYPE, source_options};
 use crate::file::pattern::TimePattern;
 use crate::file::uri;
 use crate::options::Options;
@@ -209,6 +209,7 @@ impl FileSourceConfig {
     }
 
     fn read_records(&mut self, given: &Options<'_>) -> Result<()> {
+        given.refuse(NO_SUCH_TYPE)?;
         let mode = given.mode()?;
         self.mode = mode.unwrap_or_default();
         if let Some(column) = given.text("columnNameOfCorruptRecord") {

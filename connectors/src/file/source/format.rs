@@ -206,6 +206,10 @@ fn line_separator(given: &Options<'_>) -> Result<Option<Vec<u8>>> {
 
 fn json_options(given: &Options<'_>) -> Result<JsonOptions> {
     let default = JsonOptions::default();
+    given.flag("useUnsafeRow")?;
+    let field = given.parse_exactly("explodeEmbeddedArray", "the name of a field", |name| {
+        (!name.is_empty()).then(|| name.to_owned())
+    })?;
     let flag = |name, default| given.flag(name).map(|flag| flag.unwrap_or(default));
     Ok(JsonOptions {
         allow_comments: flag("allowComments", default.allow_comments)?,
@@ -231,6 +235,7 @@ fn json_options(given: &Options<'_>) -> Result<JsonOptions> {
             default.allow_non_numeric_numbers,
         )?,
         multi_line: flag("multiLine", default.multi_line)?,
+        embedded_array: field,
         line_separator: line_separator(given)?,
         ..default
     })
