@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::prelude::ParquetReadOptions;
-use weir_connectors::file::decode::ParquetColumns;
+use weir_connectors::file::decode::parquet;
 use weir_connectors::file::sink::manifest::committed_files;
 use weir_connectors::file::source::{FileSource, FileSourceConfig};
 use weir_connectors::kafka::source::{KafkaSource, KafkaSourceConfig};
@@ -165,7 +165,7 @@ impl DataFrameReader {
         let with_partitions = config.clone().add_partition_columns()?;
         let is_plain =
             with_partitions.partition_columns().is_empty() && options.is_empty() && !is_remote;
-        if is_plain && self.schema.is_some() {
+        if is_plain {
             return self.load_plain_parquet(path).await;
         }
         if self.schema.is_none() {
@@ -174,13 +174,7 @@ impl DataFrameReader {
                     "a table of parquet files at '{path}' needs a schema: columns are looked up on the local disk only"
                 )));
             }
-            let columns = columns_of(&config);
-            // In INT96 Spark keeps instants; DataFusion takes them for times without a zone. What is wrong with plain files is told
-            // when they are read.
-            if is_plain && !columns.as_ref().is_ok_and(|columns| columns.has_int96) {
-                return self.load_plain_parquet(path).await;
-            }
-            config.schema = columns?.schema;
+            config.schema = columns_of(&config)?;
         }
         self.files(config.add_partition_columns()?, self.session.parallelism())
     }
@@ -249,7 +243,7 @@ impl DataFrameReader {
 }
 
 /// The columns of all files.
-fn columns_of(config: &FileSourceConfig) -> Result<ParquetColumns> {
+fn columns_of(config: &FileSourceConfig) -> Result<SchemaRef> {
     let files = config.files()?;
     if files.is_empty() {
         return Err(WeirError::config(format!(
@@ -258,7 +252,7 @@ fn columns_of(config: &FileSourceConfig) -> Result<ParquetColumns> {
         ))
         .with_condition("UNABLE_TO_INFER_SCHEMA"));
     }
-    ParquetColumns::of(&files).map_err(|error| {
+    parquet::columns_of(&files).map_err(|error| {
         WeirError::data(error.to_string())
             .with_condition("FAILED_READ_FILE")
             .with_source(error)

@@ -24,7 +24,7 @@ pub use error::DecodeError;
 pub use json::{JsonOptions, JsonReader};
 #[cfg(test)]
 pub(crate) use lines::tests as lines_tests;
-pub use parquet::{ParquetColumns, ParquetReader};
+pub use parquet::ParquetReader;
 pub use settings::{DecodeSettings, ParseMode, TimePatterns, nullable_schema};
 pub use text::{TextOptions, TextReader};
 

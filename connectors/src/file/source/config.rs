@@ -1,18 +1,18 @@
 //! What a file source is told: where, what format, which columns, how much at a time. From option text or from typed builders.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use weir_runtime::{Result, WeirError};
 
 use super::clean::CleanSource;
+use super::files::FoundFile;
 use super::format::ReadFormat;
 use super::listing::Listing;
-use super::partition;
+use super::partition::{self, PartitionRows};
 use crate::file::charset::Charset;
 use crate::file::decode::parse::Zone;
 use crate::file::decode::{DecodeSettings, ParseMode, TimePatterns, nullable_schema};
@@ -78,18 +78,8 @@ pub struct FileSourceConfig {
     pub cleaner_threads: usize,
     /// Columns that are known to stand in the names of directories.
     pub(crate) partition_columns: Vec<String>,
-    /// Directories whose files are not read.
-    pub(super) left_out: Arc<HashSet<PathBuf>>,
-}
-
-/// Directories that hold files, with what their names say.
-#[derive(Debug, Clone)]
-pub struct Partitions {
-    /// The directories, sorted; those that do not name every column asked for, or name a value that is none of its type, are not among
-    /// them.
-    pub directories: Vec<PathBuf>,
-    /// A row for each; `None` without directories.
-    pub values: Option<RecordBatch>,
+    /// All files there are, where nobody shall look for them again.
+    pub(super) found: Option<Arc<Vec<FoundFile>>>,
 }
 
 impl FileSourceConfig {
@@ -120,7 +110,7 @@ impl FileSourceConfig {
             log: LogSettings::default(),
             cleaner_threads: 1,
             partition_columns: Vec::new(),
-            left_out: Arc::default(),
+            found: None,
         }
     }
 
@@ -263,33 +253,34 @@ impl FileSourceConfig {
         &self.partition_columns
     }
 
-    /// The directories that are there now, with the values of these columns that stand in their names.
+    /// What the names of directories say about these columns.
     ///
     /// # Errors
-    /// If the path cannot be listed, or a column is not one of the schema.
-    pub fn partitions(&self, columns: &[&str]) -> Result<Partitions> {
-        let listing = Listing::new(self)?;
-        partition::table(
-            listing.directories()?,
-            listing.depth(),
-            columns,
-            &self.decode_settings(),
-        )
+    /// If a column is not one of the schema, or the path is none.
+    pub fn partition_rows(&self, columns: &[&str]) -> Result<PartitionRows> {
+        let depth = Listing::new(self)?.depth();
+        PartitionRows::new(columns, depth, self.decode_settings())
     }
 
-    /// Does not read the files that lie in these directories, as if they were not there.
-    #[must_use]
-    pub fn leave_out(mut self, directories: HashSet<PathBuf>) -> Self {
-        self.left_out = Arc::new(directories);
-        self
-    }
-
-    /// Whether a file lies in a directory that is not left out.
-    pub(super) fn reads(&self, path: &Path) -> bool {
-        self.left_out.is_empty()
-            || path
-                .parent()
-                .is_none_or(|parent| !self.left_out.contains(parent))
+    /// The same with the files that are there now in those directories for which `reads` answers true, each asked about once. What is
+    /// made of it reads these files and looks for no others.
+    ///
+    /// # Errors
+    /// If the path is not there or cannot be listed.
+    pub fn with_files_found(mut self, mut reads: impl FnMut(&Path) -> bool) -> Result<Self> {
+        let mut known: HashMap<PathBuf, bool> = HashMap::new();
+        let mut wanted = |path: &Path| {
+            let directory = path.parent().unwrap_or(path);
+            if let Some(known) = known.get(directory) {
+                return *known;
+            }
+            let answer = reads(directory);
+            known.insert(directory.to_owned(), answer);
+            answer
+        };
+        let listed = Listing::new(&self)?.list(&mut wanted)?;
+        self.found = Some(Arc::new(listed.files));
+        Ok(self)
     }
 
     /// The files that are there now, sorted by path.

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use weir_runtime::{Result, WeirError};
 
@@ -34,6 +35,8 @@ pub(crate) struct Listing {
     recursive: bool,
     /// Parquet files of zero bytes are no Parquet files, but often ones that are about to get content.
     skip_empty: bool,
+    /// What was found already; then nothing is looked for.
+    found: Option<Arc<Vec<FoundFile>>>,
 }
 
 impl Listing {
@@ -50,6 +53,7 @@ impl Listing {
             name,
             recursive: config.recursive_file_lookup,
             skip_empty: config.format.name() == "parquet",
+            found: config.found.clone(),
         })
     }
 
@@ -65,6 +69,9 @@ impl Listing {
 
     /// Refuses a path that is not there (unless it is a glob, which may match later) or is a file.
     pub(crate) fn check(&self) -> Result<()> {
+        if self.found.is_some() {
+            return Ok(());
+        }
         if let Store::Remote(remote) = &self.store {
             return objects::check(remote, &self.root);
         }
@@ -84,6 +91,13 @@ impl Listing {
 
     /// The files that are there now and wanted.
     pub(super) fn list(&self, wanted: &mut Wanted<'_>) -> Result<Listed> {
+        if let Some(found) = &self.found {
+            let files = found.iter().filter(|file| wanted(&file.path));
+            return Ok(Listed {
+                files: files.cloned().collect(),
+                ..Listed::default()
+            });
+        }
         if let Store::Remote(remote) = &self.store {
             return objects::list(self, remote, wanted);
         }
@@ -127,7 +141,7 @@ impl Listing {
     }
 
     /// The directories that hold files.
-    pub(super) fn directories(&self) -> Result<Vec<PathBuf>> {
+    fn directories(&self) -> Result<Vec<PathBuf>> {
         let mut parents = HashSet::new();
         // Nobody's size and time are asked for.
         let mut note = |path: &Path| {

@@ -42,8 +42,9 @@ pub use builder::{
     AvroSource, CsvSource, FileSourceBuilder, JsonSource, ParquetSource, TextRecords, TextSource,
 };
 pub use clean::CleanSource;
-pub use config::{FileSourceConfig, Partitions};
+pub use config::FileSourceConfig;
 pub use format::{AvroOptions, ParquetOptions, ReadFormat};
+pub use partition::PartitionRows;
 pub use reader::FileReader;
 
 use crate::file::store::Store;
