@@ -298,3 +298,37 @@ async fn p120_epochs_without_rows_pass_every_format_and_leave_nothing() {
         assert_eq!(rows, ["1"], "{format}");
     }
 }
+
+#[tokio::test]
+async fn cluster_by_is_checked_and_leaves_rows_where_they_are() {
+    let source = Reading::new("json", "v INT, k STRING");
+    source.put("a.json", "{\"v\":1,\"k\":\"x\"}\n{\"v\":2,\"k\":\"y\"}\n");
+    let (session, out) = (session(), Home::new());
+    let writer = source
+        .frame(&session)
+        .unwrap()
+        .write_stream()
+        .format("json")
+        .checkpoint(&out.text("checkpoint"))
+        .trigger(Trigger::AvailableNow);
+    let path = out.text("out");
+    for (writer, parts) in [
+        (
+            writer.clone().cluster_by(["K", "other"]),
+            &["'other'", "v, k"][..],
+        ),
+        (
+            writer.clone().cluster_by(["k"]).partition_by(["k"]),
+            &["cluster_by", "partition_by"],
+        ),
+    ] {
+        let error = writer.start_path(&path).await.unwrap_err().to_string();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    }
+    let query = writer.cluster_by(["K"]).start_path(&path).await.unwrap();
+    query.await_termination().await.unwrap();
+    assert_eq!(
+        listed_lines(&out),
+        ["{\"v\":1,\"k\":\"x\"}", "{\"v\":2,\"k\":\"y\"}"]
+    );
+}
