@@ -311,7 +311,8 @@ impl DataStreamReader {
 pub(super) fn prunable(config: &FileSourceConfig) -> bool {
     let has_corrupt_column = config.schema.index_of(&config.corrupt_column).is_ok();
     match config.format {
-        ReadFormat::Parquet(_) | ReadFormat::Avro(_) => true,
+        ReadFormat::Parquet(_) => true,
+        ReadFormat::Avro(options) => !options.by_position,
         ReadFormat::Json(_) => {
             config.mode == ParseMode::Permissive
                 && config.bad_records_path.is_none()

@@ -14,6 +14,7 @@ use super::decode::ParseMode;
 use super::decode::parse::Zone;
 use super::pattern::TimePattern;
 use crate::options::{OptionSpec, Options};
+pub(crate) use avro::SCHEMA_FOLLOWS;
 use avro::{READ_AVRO, WRITE_AVRO};
 use tables::{
     READ_CSV, READ_JSON, READ_PARQUET, READ_TEXT, READ_TEXT_FILES, READ_TIMES, RECORDS,
@@ -67,7 +68,7 @@ pub(crate) fn format_write_options(format: &str) -> Vec<OptionSpec> {
         ]
         .concat(),
         "text" => WRITE_TEXT_FILES.to_vec(),
-        "avro" => WRITE_AVRO.to_vec(),
+        "avro" => [WRITE_AVRO, SCHEMA_FOLLOWS].concat(),
         "parquet" => WRITE_PARQUET.to_vec(),
         _ => Vec::new(),
     }

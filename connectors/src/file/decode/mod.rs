@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 
-pub use avro::AvroReader;
+pub(crate) use avro::NoRows;
+pub use avro::{AvroOptions, AvroReader};
 pub use csv::{CsvOptions, CsvReader, UnescapedQuotes};
 pub use error::DecodeError;
 pub use json::{JsonOptions, JsonReader};

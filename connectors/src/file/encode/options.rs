@@ -10,6 +10,7 @@ use super::text::{self, TextWriteOptions};
 use super::{TextFile, TimeText, WriteFormat};
 use crate::file::codec;
 use crate::file::decode::parse::Zone;
+use crate::file::options::SCHEMA_FOLLOWS;
 use crate::options::Options;
 
 impl WriteFormat {
@@ -57,6 +58,7 @@ fn parquet_options(given: &Options<'_>) -> Result<ParquetWriteOptions> {
 }
 
 fn avro_options(given: &Options<'_>) -> Result<AvroWriteOptions> {
+    given.refuse(SCHEMA_FOLLOWS)?;
     let default = AvroWriteOptions::default();
     let compression = given.parse_exactly(
         "compression",

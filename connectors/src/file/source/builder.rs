@@ -9,7 +9,7 @@ use weir_runtime::Result;
 use super::FileSource;
 use super::clean::CleanSource;
 use super::config::{FileSourceConfig, missing_schema, text_schema};
-use super::format::{AvroOptions, ParquetOptions, ReadFormat};
+use super::format::{ParquetOptions, ReadFormat};
 use crate::file::charset::Charset;
 use crate::file::decode::parse::Zone;
 use crate::file::decode::{CsvOptions, JsonOptions, ParseMode, TextOptions, TimePatterns};

@@ -117,7 +117,7 @@ impl FileSourceConfig {
     /// A source as a stream reader describes it: format (one of [`crate::file::options::FORMATS`]), path, columns and options by
     /// Spark's names in any letter case (the table is [`crate::file::options::source_options`]).
     ///
-    /// Only `text` may go without a schema; it then has its one column `value`.
+    /// Only `text` may go without a schema, which then has its one column `value`, and `avro` with the option `avroSchema`.
     ///
     /// # Errors
     /// If the format or an option is unknown, a value is not allowed, or the schema is missing.
@@ -141,8 +141,7 @@ impl FileSourceConfig {
         let format = ReadFormat::of(&name, &given)?;
         let schema = match schema {
             Some(schema) => schema,
-            None if name == "text" => text_schema(),
-            None => return Err(missing_schema(&name)),
+            None => format.columns()?.ok_or_else(|| missing_schema(&name))?,
         };
         let mut config = Self::new(path, format, schema);
         config.read_limits(&given)?;

@@ -20,13 +20,13 @@ use arrow_avro::schema::SCHEMA_METADATA_KEY;
 use arrow_avro::writer::{WriterBuilder, format::AvroBinaryFormat};
 use datafusion::common::{Result, internal_datafusion_err};
 use serde_json::json;
+use weir_connectors::avro::{
+    Field, Long, Naming, Shape, Unit, column_type, is_written, library_type, may_be_null, readable,
+};
 
 use super::super::coerce::is_integer;
 use super::super::error::SparkError;
 use super::super::kernel::Codec;
-use super::decode::{is_written, library_type, readable};
-use super::schema::{Long, Shape, Unit};
-use super::types::{Naming, column_type, may_be_null};
 
 /// Writes values of one column type in one schema.
 #[derive(Debug)]
@@ -152,11 +152,7 @@ fn fits(shape: &Shape, t: &DataType, path: &str) -> Result<(), String> {
     }
 }
 
-fn record_fits(
-    fields: &[super::schema::Field],
-    columns: &Fields,
-    path: &str,
-) -> Result<(), String> {
+fn record_fits(fields: &[Field], columns: &Fields, path: &str) -> Result<(), String> {
     for column in columns {
         if !fields
             .iter()
@@ -192,7 +188,7 @@ fn record_fits(
 }
 
 /// The column for a field: the one of its name in any letter case.
-fn column_of(field: &super::schema::Field, columns: &Fields) -> Result<Option<usize>, String> {
+fn column_of(field: &Field, columns: &Fields) -> Result<Option<usize>, String> {
     let exact = columns.iter().position(|c| *c.name() == field.name);
     let same = |c: &&arrow::datatypes::FieldRef| c.name().eq_ignore_ascii_case(&field.name);
     match columns.iter().filter(same).count() {
@@ -387,7 +383,7 @@ impl Site<'_> {
     }
 
     /// Columns of structs that are there; at the others stands something that is never written.
-    fn record(&self, fields: &[super::schema::Field], array: &ArrayRef) -> Result<ArrayRef> {
+    fn record(&self, fields: &[Field], array: &ArrayRef) -> Result<ArrayRef> {
         let nulls = array.logical_nulls();
         let alive: Vec<u32> = (0..array.len() as u32)
             .filter(|i| array.is_valid(*i as usize))
