@@ -47,7 +47,7 @@ impl DataFrameReader {
         self
     }
 
-    /// The columns; required for json, csv and avro.
+    /// The columns; required for json and csv, and for avro without the option `avroSchema`.
     #[must_use]
     pub fn schema(mut self, schema: impl IntoSchema) -> Self {
         match schema.into_schema() {
@@ -112,6 +112,7 @@ impl DataFrameReader {
             self.schema.clone(),
             self.options.texts(),
         )?;
+        self.session.settings().set_up_source(&mut config);
         if let Some(only) = only {
             config.path_glob_filter = Some(only);
         }
@@ -161,12 +162,13 @@ impl DataFrameReader {
         let options = self.options.texts();
         let mut config =
             FileSourceConfig::from_options("parquet", &directory, Some(given), options)?;
+        self.session.settings().set_up_source(&mut config);
         config.path_glob_filter = only.or(config.path_glob_filter);
         let with_partitions = config.clone().add_partition_columns()?;
         let is_plain =
             with_partitions.partition_columns().is_empty() && options.is_empty() && !is_remote;
         if is_plain {
-            return self.load_plain_parquet(path).await;
+            return self.load_plain_parquet(path, config.ignore_manifests).await;
         }
         if self.schema.is_none() {
             if is_remote {
@@ -179,8 +181,12 @@ impl DataFrameReader {
         self.files(config.add_partition_columns()?, self.session.parallelism())
     }
 
-    async fn load_plain_parquet(self, path: &str) -> Result<DataFrame> {
-        let files = match committed_files(Path::new(path))? {
+    async fn load_plain_parquet(self, path: &str, ignore_manifest: bool) -> Result<DataFrame> {
+        let committed = match ignore_manifest {
+            true => None,
+            false => committed_files(Path::new(path))?,
+        };
+        let files = match committed {
             Some(files) => files
                 .into_iter()
                 .map(|file| file.display().to_string())

@@ -48,7 +48,8 @@ impl DataStreamReader {
         self
     }
 
-    /// The columns: `"user_id STRING, ts TIMESTAMP"` or an Arrow schema. Required for files other than text.
+    /// The columns: `"user_id STRING, ts TIMESTAMP"` or an Arrow schema. Required for files other than text, and avro with the option
+    /// `avroSchema`.
     #[must_use]
     pub fn schema(mut self, schema: impl IntoSchema) -> Self {
         match schema.into_schema() {

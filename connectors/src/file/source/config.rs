@@ -71,6 +71,8 @@ pub struct FileSourceConfig {
     pub ignore_corrupt_files: bool,
     /// `badRecordsPath`: directory that takes bad records instead of rows.
     pub bad_records_path: Option<String>,
+    /// `fileStreamSink.ignoreMetadata`: list the output of a file sink as any directory, with files of epochs that are not committed.
+    pub ignore_manifests: bool,
     /// `fileSource.log.*`: how the log of the files that were seen is kept.
     pub log: LogSettings,
     /// `fileSource.cleaner.numThreads`: threads that move or delete files that were read; with 0 the planning of the next epoch waits
@@ -107,6 +109,7 @@ impl FileSourceConfig {
             clean_source: CleanSource::default(),
             ignore_corrupt_files: false,
             bad_records_path: None,
+            ignore_manifests: false,
             log: LogSettings::default(),
             cleaner_threads: 1,
             partition_columns: Vec::new(),

@@ -124,7 +124,8 @@ impl ReadFormat {
     /// Refuses columns the format cannot give, before any file is there.
     pub(crate) fn check(&self, settings: &DecodeSettings) -> Result<()> {
         match self {
-            Self::Parquet(_) | Self::Avro(_) => Ok(()),
+            Self::Parquet(_) => Ok(()),
+            Self::Avro(options) => options.columns().map(|_| ()),
             _ => self
                 .text_reader(Box::new(std::io::empty()), "", settings.clone())
                 .map(|_| ())

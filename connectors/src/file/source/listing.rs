@@ -35,6 +35,7 @@ pub(crate) struct Listing {
     recursive: bool,
     /// Parquet files of zero bytes are no Parquet files, but often ones that are about to get content.
     skip_empty: bool,
+    ignore_manifests: bool,
     /// What was found already; then nothing is looked for.
     found: Option<Arc<Vec<FoundFile>>>,
 }
@@ -53,6 +54,7 @@ impl Listing {
             name,
             recursive: config.recursive_file_lookup,
             skip_empty: config.format.name() == "parquet",
+            ignore_manifests: config.ignore_manifests,
             found: config.found.clone(),
         })
     }
@@ -169,6 +171,11 @@ impl Listing {
         self.recursive
     }
 
+    /// Whether the output of a file sink is a directory as any.
+    pub(super) fn ignores_manifests(&self) -> bool {
+        self.ignore_manifests
+    }
+
     /// Whether a file that is empty is one that is about to get content.
     pub(super) fn skips_empty(&self) -> bool {
         self.skip_empty
@@ -201,7 +208,9 @@ impl Scan<'_, '_> {
             let changed = stamp(&dir);
             self.listed.stamps.insert(dir, changed);
         }
-        if let Some(files) = wait(manifest::committed_entries(&Store::Local, dir))? {
+        if !self.listing.ignore_manifests
+            && let Some(files) = wait(manifest::committed_entries(&Store::Local, dir))?
+        {
             return self.sink_output(files);
         }
         for entry in fs::read_dir(dir).map_err(|error| listing_error(dir, error))? {
