@@ -200,7 +200,7 @@ pub(super) fn library_schema(shape: &Shape) -> Value {
 ///
 /// # Errors
 /// Which type is nothing but `null`.
-pub fn readable(shape: &Shape) -> Result<(), String> {
+pub(super) fn readable(shape: &Shape) -> Result<(), String> {
     match shape {
         Shape::Array(inner) | Shape::Map(inner) if **inner == Shape::Null => {
             Err(format!("{} of null has no values", shape.word()))
@@ -216,12 +216,12 @@ pub fn readable(shape: &Shape) -> Result<(), String> {
 }
 
 /// Whether a field is part of the library's record: a `null` has neither bytes nor values.
-pub fn is_written(field: &Field) -> bool {
+pub(super) fn is_written(field: &Field) -> bool {
     *field.shape != Shape::Null
 }
 
 /// One type of [`library_schema`].
-pub fn library_type(shape: &Shape, names: &mut usize) -> Value {
+pub(super) fn library_type(shape: &Shape, names: &mut usize) -> Value {
     let mut name = || {
         *names += 1;
         format!("t{names}")

@@ -66,7 +66,7 @@ pub(super) fn union_form(branches: &[Arc<Shape>]) -> UnionForm {
 }
 
 /// Whether a value of the type may be NULL.
-pub fn may_be_null(shape: &Shape) -> bool {
+pub(super) fn may_be_null(shape: &Shape) -> bool {
     match shape {
         Shape::Null => true,
         Shape::Union(branches) => branches.iter().any(|b| **b == Shape::Null),

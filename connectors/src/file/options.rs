@@ -13,8 +13,9 @@ use super::codec::{self, Codec};
 use super::decode::ParseMode;
 use super::decode::parse::Zone;
 use super::pattern::TimePattern;
+use super::uri;
 use crate::options::{OptionSpec, Options};
-pub(crate) use avro::SCHEMA_FOLLOWS;
+pub(crate) use avro::BY_NAME;
 use avro::{READ_AVRO, WRITE_AVRO};
 use tables::{
     READ_CSV, READ_JSON, READ_PARQUET, READ_TEXT, READ_TEXT_FILES, READ_TIMES, RECORDS,
@@ -68,7 +69,7 @@ pub(crate) fn format_write_options(format: &str) -> Vec<OptionSpec> {
         ]
         .concat(),
         "text" => WRITE_TEXT_FILES.to_vec(),
-        "avro" => [WRITE_AVRO, SCHEMA_FOLLOWS].concat(),
+        "avro" => [WRITE_AVRO, BY_NAME].concat(),
         "parquet" => WRITE_PARQUET.to_vec(),
         _ => Vec::new(),
     }
@@ -133,6 +134,23 @@ impl<'a> Options<'a> {
     pub(crate) fn only(&self, name: &'static str, value: &str) -> Result<()> {
         let same = |text: &str| text.eq_ignore_ascii_case(value).then_some(());
         self.parse_with(name, value, same).map(|_| ())
+    }
+
+    /// `avroSchema`, or the text of the file that `avroSchemaUrl` names.
+    pub(crate) fn avro_schema(&self) -> Result<Option<String>> {
+        if let Some(text) = self.text("avroSchema") {
+            return Ok(Some(text.to_owned()));
+        }
+        let Some(url) = self.text("avroSchemaUrl") else {
+            return Ok(None);
+        };
+        let path = uri::local_path("option 'avroSchemaUrl'", url)?;
+        std::fs::read_to_string(&path).map(Some).map_err(|error| {
+            WeirError::config(format!(
+                "option 'avroSchemaUrl' names '{url}', which cannot be read: {error}"
+            ))
+            .with_source(error)
+        })
     }
 
     /// Refuses the options of a table of those that cannot be followed, with the reason that stands there.

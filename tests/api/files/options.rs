@@ -175,6 +175,9 @@ async fn records_are_taken_out_of_an_array_inside_of_a_document() {
     );
 }
 
+const WRITTEN: &str = r#"{"type": "record", "name": "Event", "fields": [
+    {"name": "id", "type": "long"}, {"name": "name", "type": [{"type": "enum", "name": "Name", "symbols": ["b", "a"]}, "null"]}]}"#;
+
 #[tokio::test]
 async fn avro_schema_names_the_columns_and_files_of_other_names_are_left_out() {
     let source = Reading::new("json", "id BIGINT, name STRING");
@@ -185,6 +188,7 @@ async fn avro_schema_names_the_columns_and_files_of_other_names_are_left_out() {
         .unwrap()
         .write_stream()
         .format("avro")
+        .option("avroSchema", WRITTEN)
         .checkpoint(&source.home.text("written"))
         .trigger(Trigger::AvailableNow)
         .start_path(&source.home.text("out"))
@@ -195,15 +199,15 @@ async fn avro_schema_names_the_columns_and_files_of_other_names_are_left_out() {
     let bytes = std::fs::read(source.home.path("out").join(name)).unwrap();
     reading.put("one.avro", &bytes);
     reading.put("two.copy", &bytes);
-    let schema = r#"{"type": "record", "name": "topLevelRecord", "fields": [
-        {"name": "label", "type": ["null", "string"], "aliases": ["name"]},
+    let schema = r#"{"type": "record", "name": "Event", "fields": [
+        {"name": "label", "type": ["null", {"type": "enum", "name": "Name", "symbols": ["a", "b"]}], "aliases": ["name"]},
         {"name": "kind", "type": "string", "default": "new"},
-        {"name": "id", "type": ["null", "long"]}]}"#;
+        {"name": "id", "type": "double"}]}"#;
     let reading = Reading {
         schema: None,
         ..reading.option("avroSchema", schema)
     };
-    let rows = ["a|new|1", "null|new|2"];
+    let rows = ["a|new|1.0", "null|new|2.0"];
     assert_eq!(reading.read().await, [rows[0], rows[0], rows[1], rows[1]]);
     let session = session();
     let table = session.read().format("avro").option("avroSchema", schema);

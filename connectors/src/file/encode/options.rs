@@ -10,7 +10,7 @@ use super::text::{self, TextWriteOptions};
 use super::{TextFile, TimeText, WriteFormat};
 use crate::file::codec;
 use crate::file::decode::parse::Zone;
-use crate::file::options::SCHEMA_FOLLOWS;
+use crate::file::options::BY_NAME;
 use crate::options::Options;
 
 impl WriteFormat {
@@ -58,7 +58,7 @@ fn parquet_options(given: &Options<'_>) -> Result<ParquetWriteOptions> {
 }
 
 fn avro_options(given: &Options<'_>) -> Result<AvroWriteOptions> {
-    given.refuse(SCHEMA_FOLLOWS)?;
+    given.refuse(BY_NAME)?;
     let default = AvroWriteOptions::default();
     let compression = given.parse_exactly(
         "compression",
@@ -79,6 +79,7 @@ fn avro_options(given: &Options<'_>) -> Result<AvroWriteOptions> {
             .text("recordName")
             .map_or(default.record_name, str::to_owned),
         record_namespace: given.text("recordNamespace").map(str::to_owned),
+        schema: given.avro_schema()?,
     })
 }
 

@@ -55,14 +55,12 @@ pub(super) const READ_AVRO: &[OptionSpec] = &[
     ),
 ];
 
-/// Options that describe the schema of the output, which follows from the columns: given, they are refused.
-pub(crate) const SCHEMA_FOLLOWS: &[OptionSpec] = &[
-    spec("avroSchema", "", FOLLOWS),
-    spec("avroSchemaUrl", "", FOLLOWS),
-    spec("positionalFieldMatching", "", FOLLOWS),
-];
-
-const FOLLOWS: &str = "refused: the schema of the files follows from the columns; to_avro and the kafka sink write in a schema that is given";
+/// Options of writing that cannot be followed: given, they are refused.
+pub(crate) const BY_NAME: &[OptionSpec] = &[spec(
+    "positionalFieldMatching",
+    "",
+    "refused: the fields of avroSchema are found by name; give columns these names",
+)];
 
 pub(super) const WRITE_AVRO: &[OptionSpec] = &[
     spec(
@@ -72,4 +70,14 @@ pub(super) const WRITE_AVRO: &[OptionSpec] = &[
     ),
     spec("recordName", "topLevelRecord", "name of the record type"),
     spec("recordNamespace", "", "namespace of the record type"),
+    spec(
+        "avroSchema",
+        "",
+        "schema of the files, in place of the one that follows from the columns; its fields are found by name",
+    ),
+    spec(
+        "avroSchemaUrl",
+        "",
+        "file on the local disk that holds what avroSchema says",
+    ),
 ];

@@ -6,7 +6,6 @@ use arrow::datatypes::{DataType, Schema, SchemaRef};
 use weir_runtime::{Result, WeirError};
 
 use crate::avro::{Naming, Shape, column_type};
-use crate::file::uri;
 use crate::options::Options;
 
 const EXTENSION: &str = "avro";
@@ -54,7 +53,7 @@ impl AvroOptions {
         let stable = given.flag("enableStableIdentifiersForUnionType")?;
         let prefix = given.text("stableIdentifierPrefixForUnionType");
         let options = Self {
-            schema: schema_text(given)?,
+            schema: given.avro_schema()?,
             by_position: given.flag("positionalFieldMatching")?.unwrap_or_default(),
             ignore_extension: given.flag("ignoreExtension")?.unwrap_or(true),
             stable_prefix: stable
@@ -98,20 +97,4 @@ impl AvroOptions {
     pub(crate) fn takes(&self, path: &Path) -> bool {
         self.ignore_extension || path.extension().is_some_and(|end| end == EXTENSION)
     }
-}
-
-fn schema_text(given: &Options<'_>) -> Result<Option<String>> {
-    if let Some(text) = given.text("avroSchema") {
-        return Ok(Some(text.to_owned()));
-    }
-    let Some(url) = given.text("avroSchemaUrl") else {
-        return Ok(None);
-    };
-    let path = uri::local_path("option 'avroSchemaUrl'", url)?;
-    std::fs::read_to_string(&path).map(Some).map_err(|error| {
-        WeirError::config(format!(
-            "option 'avroSchemaUrl' names '{url}', which cannot be read: {error}"
-        ))
-        .with_source(error)
-    })
 }
