@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::prelude::ParquetReadOptions;
-use weir_connectors::file::decode::ParquetColumns;
+use weir_connectors::file::decode::parquet;
 use weir_connectors::file::sink::manifest::committed_files;
 use weir_connectors::file::source::{FileSource, FileSourceConfig};
 use weir_connectors::kafka::source::{KafkaSource, KafkaSourceConfig};
@@ -47,7 +47,7 @@ impl DataFrameReader {
         self
     }
 
-    /// The columns; required for json, csv and avro.
+    /// The columns; required for json and csv, and for avro without the option `avroSchema`.
     #[must_use]
     pub fn schema(mut self, schema: impl IntoSchema) -> Self {
         match schema.into_schema() {
@@ -112,6 +112,7 @@ impl DataFrameReader {
             self.schema.clone(),
             self.options.texts(),
         )?;
+        self.session.settings().set_up_source(&mut config);
         if let Some(only) = only {
             config.path_glob_filter = Some(only);
         }
@@ -161,12 +162,13 @@ impl DataFrameReader {
         let options = self.options.texts();
         let mut config =
             FileSourceConfig::from_options("parquet", &directory, Some(given), options)?;
+        self.session.settings().set_up_source(&mut config);
         config.path_glob_filter = only.or(config.path_glob_filter);
         let with_partitions = config.clone().add_partition_columns()?;
         let is_plain =
             with_partitions.partition_columns().is_empty() && options.is_empty() && !is_remote;
-        if is_plain && self.schema.is_some() {
-            return self.load_plain_parquet(path).await;
+        if is_plain {
+            return self.load_plain_parquet(path, config.ignore_manifests).await;
         }
         if self.schema.is_none() {
             if is_remote {
@@ -174,19 +176,17 @@ impl DataFrameReader {
                     "a table of parquet files at '{path}' needs a schema: columns are looked up on the local disk only"
                 )));
             }
-            let columns = columns_of(&config);
-            // In INT96 Spark keeps instants; DataFusion takes them for times without a zone. What is wrong with plain files is told
-            // when they are read.
-            if is_plain && !columns.as_ref().is_ok_and(|columns| columns.has_int96) {
-                return self.load_plain_parquet(path).await;
-            }
-            config.schema = columns?.schema;
+            config.schema = columns_of(&config)?;
         }
         self.files(config.add_partition_columns()?, self.session.parallelism())
     }
 
-    async fn load_plain_parquet(self, path: &str) -> Result<DataFrame> {
-        let files = match committed_files(Path::new(path))? {
+    async fn load_plain_parquet(self, path: &str, ignore_manifest: bool) -> Result<DataFrame> {
+        let committed = match ignore_manifest {
+            true => None,
+            false => committed_files(Path::new(path))?,
+        };
+        let files = match committed {
             Some(files) => files
                 .into_iter()
                 .map(|file| file.display().to_string())
@@ -249,7 +249,7 @@ impl DataFrameReader {
 }
 
 /// The columns of all files.
-fn columns_of(config: &FileSourceConfig) -> Result<ParquetColumns> {
+fn columns_of(config: &FileSourceConfig) -> Result<SchemaRef> {
     let files = config.files()?;
     if files.is_empty() {
         return Err(WeirError::config(format!(
@@ -258,7 +258,7 @@ fn columns_of(config: &FileSourceConfig) -> Result<ParquetColumns> {
         ))
         .with_condition("UNABLE_TO_INFER_SCHEMA"));
     }
-    ParquetColumns::of(&files).map_err(|error| {
+    parquet::columns_of(&files).map_err(|error| {
         WeirError::data(error.to_string())
             .with_condition("FAILED_READ_FILE")
             .with_source(error)

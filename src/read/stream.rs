@@ -48,7 +48,8 @@ impl DataStreamReader {
         self
     }
 
-    /// The columns: `"user_id STRING, ts TIMESTAMP"` or an Arrow schema. Required for files other than text.
+    /// The columns: `"user_id STRING, ts TIMESTAMP"` or an Arrow schema. Required for files other than text, and avro with the option
+    /// `avroSchema`.
     #[must_use]
     pub fn schema(mut self, schema: impl IntoSchema) -> Self {
         match schema.into_schema() {
@@ -311,7 +312,8 @@ impl DataStreamReader {
 pub(super) fn prunable(config: &FileSourceConfig) -> bool {
     let has_corrupt_column = config.schema.index_of(&config.corrupt_column).is_ok();
     match config.format {
-        ReadFormat::Parquet(_) | ReadFormat::Avro(_) => true,
+        ReadFormat::Parquet(_) => true,
+        ReadFormat::Avro(options) => !options.by_position,
         ReadFormat::Json(_) => {
             config.mode == ParseMode::Permissive
                 && config.bad_records_path.is_none()

@@ -82,6 +82,7 @@ fn made(writer: &DataStreamWriter) -> Result<Made> {
             None => Ok(Made::from(Arc::clone(sink))),
         };
     }
+    check_clustering(writer)?;
     let wanted = Wanted {
         session: frame.session(),
         format: writer.format.as_deref(),
@@ -91,6 +92,35 @@ fn made(writer: &DataStreamWriter) -> Result<Made> {
         columns: frame.schema(),
     };
     wanted.made(writer.options.clone())
+}
+
+/// Refuses columns to cluster by that are none, and those beside partition columns.
+fn check_clustering(writer: &DataStreamWriter) -> Result<()> {
+    if writer.cluster_by.is_empty() {
+        return Ok(());
+    }
+    if !writer.partition_by.is_empty() {
+        let message = "cluster_by and partition_by exclude each other: give one of them";
+        return Err(WeirError::plan(message)
+            .with_condition("SPECIFY_CLUSTER_BY_WITH_PARTITIONED_BY_IS_NOT_ALLOWED"));
+    }
+    let schema = writer.frame.schema();
+    let is_known = |name: &String| {
+        let mut fields = schema.fields().iter();
+        fields.any(|field| field.name().eq_ignore_ascii_case(name))
+    };
+    match writer.cluster_by.iter().find(|name| !is_known(name)) {
+        Some(name) => {
+            let fields = schema.fields().iter();
+            let names: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
+            Err(WeirError::plan(format!(
+                "cluster_by names column '{name}', the rows have {}",
+                names.join(", ")
+            ))
+            .with_condition("COLUMN_NOT_DEFINED_IN_TABLE"))
+        }
+        None => Ok(()),
+    }
 }
 
 fn config(writer: &DataStreamWriter, location: Option<String>) -> QueryConfig {

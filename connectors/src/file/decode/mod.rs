@@ -20,13 +20,14 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 
-pub use avro::AvroReader;
+pub(crate) use avro::NoRows;
+pub use avro::{AvroOptions, AvroReader};
 pub use csv::{CsvOptions, CsvReader, UnescapedQuotes};
 pub use error::DecodeError;
 pub use json::{JsonOptions, JsonReader};
 #[cfg(test)]
 pub(crate) use lines::tests as lines_tests;
-pub use parquet::{ParquetColumns, ParquetReader};
+pub use parquet::ParquetReader;
 pub use settings::{DecodeSettings, ParseMode, TimePatterns, nullable_schema};
 pub use text::{TextOptions, TextReader};
 

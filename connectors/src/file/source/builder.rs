@@ -9,7 +9,7 @@ use weir_runtime::Result;
 use super::FileSource;
 use super::clean::CleanSource;
 use super::config::{FileSourceConfig, missing_schema, text_schema};
-use super::format::{AvroOptions, ParquetOptions, ReadFormat};
+use super::format::{ParquetOptions, ReadFormat};
 use crate::file::charset::Charset;
 use crate::file::decode::parse::Zone;
 use crate::file::decode::{CsvOptions, JsonOptions, ParseMode, TextOptions, TimePatterns};
@@ -155,8 +155,9 @@ impl<F: Default + Into<ReadFormat>> FileSourceBuilder<F> {
     pub fn into_config(self) -> Result<FileSourceConfig> {
         let mut config = self.config;
         config.format = self.format.into();
-        if !self.has_schema && config.format.name() != "text" {
-            return Err(missing_schema(config.format.name()));
+        if !self.has_schema {
+            let columns = config.format.columns()?;
+            config.schema = columns.ok_or_else(|| missing_schema(config.format.name()))?;
         }
         config.validate()?;
         Ok(config)

@@ -4,13 +4,15 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use arrow::datatypes::SchemaRef;
 use weir_runtime::{Result, WeirError};
 
+use super::config::text_schema;
 use crate::file::charset::Charset;
 use crate::file::codec::{self, Codec};
 use crate::file::decode::{
-    AvroReader, BatchReader, CsvOptions, CsvReader, DecodeError, DecodeSettings, JsonOptions,
-    JsonReader, ParquetReader, TextOptions, TextReader,
+    AvroOptions, AvroReader, BatchReader, CsvOptions, CsvReader, DecodeError, DecodeSettings,
+    JsonOptions, JsonReader, NoRows, ParquetReader, TextOptions, TextReader,
 };
 use crate::options::Options;
 
@@ -35,10 +37,6 @@ pub enum ReadFormat {
     /// Apache Avro, object container files.
     Avro(AvroOptions),
 }
-
-/// Options of the Avro format when reading: there are none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AvroOptions;
 
 impl From<AvroOptions> for ReadFormat {
     fn from(options: AvroOptions) -> Self {
@@ -93,7 +91,7 @@ impl ReadFormat {
                 given.only("int96RebaseMode", "CORRECTED")?;
                 Ok(Self::Parquet(ParquetOptions))
             }
-            "avro" => Ok(Self::Avro(AvroOptions)),
+            "avro" => AvroOptions::of(given).map(Self::Avro),
             "text" => Ok(Self::Text(TextOptions {
                 whole_text: given.flag("wholetext")?.unwrap_or_default(),
                 line_separator: line_separator(given)?,
@@ -101,6 +99,15 @@ impl ReadFormat {
             other => Err(WeirError::internal(format!(
                 "format '{other}' has options but no reader"
             ))),
+        }
+    }
+
+    /// The columns that the options describe, if they do.
+    pub(crate) fn columns(&self) -> Result<Option<SchemaRef>> {
+        match self {
+            Self::Text(_) => Ok(Some(text_schema())),
+            Self::Avro(options) => options.columns(),
+            _ => Ok(None),
         }
     }
 
@@ -117,7 +124,8 @@ impl ReadFormat {
     /// Refuses columns the format cannot give, before any file is there.
     pub(crate) fn check(&self, settings: &DecodeSettings) -> Result<()> {
         match self {
-            Self::Parquet(_) | Self::Avro(_) => Ok(()),
+            Self::Parquet(_) => Ok(()),
+            Self::Avro(options) => options.columns().map(|_| ()),
             _ => self
                 .text_reader(Box::new(std::io::empty()), "", settings.clone())
                 .map(|_| ())
@@ -151,7 +159,10 @@ impl ReadFormat {
         let reader = match self {
             Self::Parquet(_) => ParquetReader::from_file(file, name, &settings)
                 .map(|reader| Box::new(reader) as Box<dyn BatchReader>),
-            Self::Avro(_) => AvroReader::from_file(file, name, &settings)
+            Self::Avro(options) if !options.takes(path) => {
+                Ok(Box::new(NoRows::default()) as Box<dyn BatchReader>)
+            }
+            Self::Avro(options) => AvroReader::from_file(file, name, &settings, options)
                 .map(|reader| Box::new(reader) as Box<dyn BatchReader>),
             _ => {
                 let input = charset.reader(decompressed(file, path, name)?);
@@ -206,6 +217,10 @@ fn line_separator(given: &Options<'_>) -> Result<Option<Vec<u8>>> {
 
 fn json_options(given: &Options<'_>) -> Result<JsonOptions> {
     let default = JsonOptions::default();
+    given.flag("useUnsafeRow")?;
+    let field = given.parse_exactly("explodeEmbeddedArray", "the name of a field", |name| {
+        (!name.is_empty()).then(|| name.to_owned())
+    })?;
     let flag = |name, default| given.flag(name).map(|flag| flag.unwrap_or(default));
     Ok(JsonOptions {
         allow_comments: flag("allowComments", default.allow_comments)?,
@@ -231,6 +246,7 @@ fn json_options(given: &Options<'_>) -> Result<JsonOptions> {
             default.allow_non_numeric_numbers,
         )?,
         multi_line: flag("multiLine", default.multi_line)?,
+        embedded_array: field,
         line_separator: line_separator(given)?,
         ..default
     })

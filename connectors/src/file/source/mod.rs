@@ -38,12 +38,14 @@ use weir_runtime::{
     SourceReader, Split, WeirError,
 };
 
+pub use crate::file::decode::AvroOptions;
 pub use builder::{
     AvroSource, CsvSource, FileSourceBuilder, JsonSource, ParquetSource, TextRecords, TextSource,
 };
 pub use clean::CleanSource;
-pub use config::{FileSourceConfig, Partitions};
-pub use format::{AvroOptions, ParquetOptions, ReadFormat};
+pub use config::FileSourceConfig;
+pub use format::{ParquetOptions, ReadFormat};
+pub use partition::PartitionRows;
 pub use reader::FileReader;
 
 use crate::file::store::Store;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_runtime::{Epoch, Fault, ManualClock, Source};
 
-use super::super::JsonSource;
+use super::super::{FileSource, JsonSource};
 use super::support::*;
 use crate::file::sink::JsonSink;
 
@@ -295,4 +295,28 @@ async fn output_of_a_file_sink_is_read_by_its_manifest() {
         dirs.put("orphan.json", &[99], 0);
         assert_eq!(driver.trigger().await, Some(vec![epoch]));
     }
+}
+
+#[tokio::test]
+async fn files_that_were_found_are_read_and_no_others_are_looked_for() {
+    let dirs = Dirs::new();
+    dirs.put("k=1/a.json", &[1], 0);
+    dirs.put("k=1/b.json", &[2], 1);
+    dirs.put("k=2/c.json", &[3], 2);
+    let config = dirs.source(|source| source).config().clone();
+    let rows = config.partition_rows(&["id"]);
+    assert_eq!(rows.unwrap().of(&dirs.path("k=1")), None, "another column");
+    let mut asked = Vec::new();
+    let found = config.with_files_found(|directory| {
+        asked.push(directory.to_owned());
+        !directory.ends_with("k=2")
+    });
+    asked.sort();
+    assert_eq!(asked, [dirs.path("k=1"), dirs.path("k=2")], "once each");
+    dirs.put("k=1/d.json", &[4], 3);
+    std::fs::remove_file(dirs.path("k=2/c.json")).unwrap();
+    let source = FileSource::new(found.unwrap()).unwrap();
+    let mut driver = Driver::start(&dirs, source).await;
+    assert_eq!(driver.trigger().await, Some(vec![1, 2]));
+    assert_eq!(driver.trigger().await, None);
 }
