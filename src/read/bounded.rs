@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::prelude::ParquetReadOptions;
-use weir_connectors::file::decode::ParquetColumns;
 use weir_connectors::file::sink::manifest::committed_files;
 use weir_connectors::file::source::{FileSource, FileSourceConfig};
 use weir_connectors::kafka::source::{KafkaSource, KafkaSourceConfig};
@@ -112,6 +111,7 @@ impl DataFrameReader {
             self.schema.clone(),
             self.options.texts(),
         )?;
+        self.session.settings().reach_source(&mut config);
         if let Some(only) = only {
             config.path_glob_filter = Some(only);
         }
@@ -161,6 +161,7 @@ impl DataFrameReader {
         let options = self.options.texts();
         let mut config =
             FileSourceConfig::from_options("parquet", &directory, Some(given), options)?;
+        self.session.settings().reach_source(&mut config);
         config.path_glob_filter = only.or(config.path_glob_filter);
         let with_partitions = config.clone().add_partition_columns()?;
         let is_plain =
@@ -169,12 +170,7 @@ impl DataFrameReader {
             return self.load_plain_parquet(path).await;
         }
         if self.schema.is_none() {
-            if is_remote {
-                return Err(WeirError::plan(format!(
-                    "a table of parquet files at '{path}' needs a schema: columns are looked up on the local disk only"
-                )));
-            }
-            let columns = columns_of(&config);
+            let columns = config.parquet_columns();
             // In INT96 Spark keeps instants; DataFusion takes them for times without a zone. What is wrong with plain files is told
             // when they are read.
             if is_plain && !columns.as_ref().is_ok_and(|columns| columns.has_int96) {
@@ -246,23 +242,6 @@ impl DataFrameReader {
     pub async fn text(self, path: &str) -> Result<DataFrame> {
         self.format("text").load(path).await
     }
-}
-
-/// The columns of all files.
-fn columns_of(config: &FileSourceConfig) -> Result<ParquetColumns> {
-    let files = config.files()?;
-    if files.is_empty() {
-        return Err(WeirError::config(format!(
-            "path '{}' holds no files to take the columns from: give a schema",
-            config.path
-        ))
-        .with_condition("UNABLE_TO_INFER_SCHEMA"));
-    }
-    ParquetColumns::of(&files).map_err(|error| {
-        WeirError::data(error.to_string())
-            .with_condition("FAILED_READ_FILE")
-            .with_source(error)
-    })
 }
 
 fn no_format() -> WeirError {

@@ -121,6 +121,7 @@ impl Conf {
     /// Tells a file source what the session says.
     pub(crate) fn set_up_source(&self, config: &mut FileSourceConfig) {
         config.log = self.log_of(SOURCE);
+        self.reach_source(config);
         let threads = self.get(&format!("{SOURCE}.cleaner.numThreads"));
         if let Some(threads) = threads.and_then(|text| text.trim().parse().ok()) {
             config.cleaner_threads = threads;

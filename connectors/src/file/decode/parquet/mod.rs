@@ -106,15 +106,25 @@ impl ParquetColumns {
     /// # Errors
     /// A file is no Parquet file, or two files have columns of one name and different types.
     pub fn of(files: &[PathBuf]) -> Result<Self, DecodeError> {
-        let mut schemas = Vec::with_capacity(files.len());
-        let mut has_int96 = false;
-        for path in files {
+        Self::of_readers(files.iter().map(|path| {
             let name: Arc<str> = path.display().to_string().into();
             let file = File::open(path).map_err(|source| DecodeError::Read {
                 file: Arc::clone(&name),
                 line: 0,
                 source,
             })?;
+            Ok((name, file))
+        }))
+    }
+
+    /// Reads the footers of files that are open, each with its name.
+    pub(crate) fn of_readers<R: ChunkReader>(
+        files: impl Iterator<Item = Result<(Arc<str>, R), DecodeError>>,
+    ) -> Result<Self, DecodeError> {
+        let mut schemas = Vec::new();
+        let mut has_int96 = false;
+        for file in files {
+            let (name, file) = file?;
             let metadata = load(&file).map_err(|source| DecodeError::Parquet {
                 file: Arc::clone(&name),
                 source,
