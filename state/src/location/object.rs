@@ -2,6 +2,7 @@
 //! conditional put.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -35,7 +36,6 @@ pub(crate) fn forget_memory(name: &str) {
 const CREATIONS: usize = 3;
 
 /// A prefix of an object store.
-#[derive(Debug)]
 pub(crate) struct ObjectLocation {
     store: Arc<dyn ObjectStore>,
     /// Where requests run; the caller's thread if nowhere else.
@@ -295,6 +295,13 @@ impl ObjectLocation {
             Some(requests) => requests.error(action, path, source),
             None => error_of(&Secrets::default(), action, path, source),
         }
+    }
+}
+
+impl fmt::Debug for ObjectLocation {
+    /// Without the store, which may show keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ObjectLocation").field(&self.display).finish()
     }
 }
 

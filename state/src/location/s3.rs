@@ -113,3 +113,73 @@ fn timed(mut builder: AmazonS3Builder, settings: &ObjectStoreSettings) -> Amazon
         ..RetryConfig::default()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a store is made of, as `Debug` shows it.
+    fn shown(pairs: &[(&str, &str)], environment: &[(&str, &str)]) -> String {
+        let mut settings = ObjectStoreSettings::default();
+        for (name, value) in pairs {
+            settings.set(name, value).expect(name);
+        }
+        let environment = environment
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let store = open("bucket", &settings, environment.collect()).expect("a store");
+        format!("{store:?}")
+    }
+
+    #[test]
+    fn bucket_stands_in_the_path_or_in_the_host() {
+        for (pairs, place) in [
+            (&[][..], "\"https://s3.us-east-1.amazonaws.com/bucket\""),
+            (
+                &[(REGION, "eu-south-1"), (PATH_STYLE, "false")],
+                "\"https://bucket.s3.eu-south-1.amazonaws.com\"",
+            ),
+            (
+                &[(ENDPOINT, "minio:9000"), (TLS, "false")],
+                "\"http://minio:9000/bucket\"",
+            ),
+            (
+                &[(ENDPOINT, "https://minio/"), (PATH_STYLE, "false")],
+                "\"https://bucket.minio\"",
+            ),
+        ] {
+            let shown = shown(pairs, &[]);
+            assert!(shown.contains(place), "{place}: {shown}");
+        }
+        let mut settings = ObjectStoreSettings::default();
+        for (name, value) in [(ENDPOINT, "http://127.0.0.1:9000"), (PATH_STYLE, "false")] {
+            settings.set(name, value).expect(name);
+        }
+        let error = open("bucket", &settings, Vec::new()).expect_err("no host");
+        assert!(error.to_string().contains(PATH_STYLE), "{error}");
+    }
+
+    #[test]
+    fn settings_come_before_the_environment_and_keys_of_both_are_not_mixed() {
+        let environment = [
+            ("AWS_ENDPOINT_URL_S3", "http://environment:9000"),
+            ("AWS_REGION", "eu-west-1"),
+            ("AWS_BUCKET", "another"),
+            ("AWS_PROFILE", "not a setting of a store"),
+        ];
+        let place = "\"http://environment:9000/bucket\"";
+        let from_environment = shown(&[], &environment);
+        assert!(
+            from_environment.contains(place) && from_environment.contains("eu-west-1"),
+            "{from_environment}"
+        );
+        let own = shown(
+            &[(ENDPOINT, "http://own"), (REGION, "own-region")],
+            &environment,
+        );
+        assert!(
+            own.contains("\"http://own/bucket\"") && own.contains("\"own-region\""),
+            "{own}"
+        );
+    }
+}

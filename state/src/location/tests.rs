@@ -185,7 +185,10 @@ fn open_object_store_that_is_not_compiled_in_names_the_feature() {
     for (text, feature) in [
         ("gs://bucket/x", "`gcp`"),
         ("az://container/x", "`azure`"),
-        ("abfss://container@account.dfs.core.windows.net/x", "`azure`"),
+        (
+            "abfss://container@account.dfs.core.windows.net/x",
+            "`azure`",
+        ),
     ] {
         let error = CheckpointLocation::open(text).expect_err(text).to_string();
         assert!(error.contains(text) && error.contains(feature), "{error}");
