@@ -195,7 +195,9 @@ impl Conf {
     /// The value of a setting, or its default.
     pub(crate) fn get(&self, key: &str) -> Option<String> {
         let known = setting(key);
-        let own = known.map(|setting| setting.key).or(store_setting(key));
+        let own = known
+            .map(|setting| setting.key)
+            .or_else(|| store_setting(key));
         let value = self.lock().get(own.unwrap_or(key)).cloned();
         value.or_else(|| known.and_then(|setting| setting.default).map(str::to_owned))
     }

@@ -72,7 +72,7 @@ async fn e6_second_run_on_a_checkpoint_is_refused_at_its_start() {
 }
 
 /// The host's clock, ahead by some time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Ahead(SystemClock, i64);
 
 impl Clock for Ahead {

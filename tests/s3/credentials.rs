@@ -24,7 +24,7 @@ fn tag(text: &str, name: &str) -> String {
 
 impl Strict {
     /// Makes a user who may do anything and a bucket, which the server lets pass while it is new.
-    fn new() -> &'static Self {
+    fn get() -> &'static Self {
         static STRICT: OnceLock<Strict> = OnceLock::new();
         STRICT.get_or_init(|| {
             let endpoint = server("WEIR_S3_STRICT_ENDPOINT");
@@ -94,7 +94,7 @@ impl Strict {
 
 #[tokio::test]
 async fn credentials_sign_requests_as_the_server_checks_them() {
-    let strict = Strict::new();
+    let strict = Strict::get();
     let session = strict.session(&strict.access_key, &strict.secret_key);
     strict.write(&session, "signed # %").await.unwrap();
     let table = session.read().format("json").schema("v BIGINT, k STRING");
@@ -105,7 +105,7 @@ async fn credentials_sign_requests_as_the_server_checks_them() {
 
 #[tokio::test]
 async fn credentials_that_are_wrong_are_an_error_that_names_server_and_reason() {
-    let strict = Strict::new();
+    let strict = Strict::get();
     for (access_key, secret_key, reason) in [
         (ACCESS_KEY, SECRET_KEY, "InvalidAccessKeyId"),
         (

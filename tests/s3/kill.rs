@@ -84,14 +84,14 @@ async fn e1_e2_e3_killed_queries_are_exactly_once_from_bucket_to_bucket() {
         let before = committed().await.len();
         // Files it lives on for, once it has committed something.
         let mut lives = None;
-        for _ in 0..PATIENCE * 3 {
+        for _ in 0..PATIENCE {
             bucket
                 .put(&format!("in/{files:03}.json"), lines(files, ROWS))
                 .await;
             files += 1;
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(400)).await;
             if committed().await.len() > before {
-                lives.get_or_insert(1 + random(&mut seed) % 8);
+                lives.get_or_insert(1 + random(&mut seed) % 4);
             }
             if let Some(lives) = &mut lives {
                 *lives -= 1;

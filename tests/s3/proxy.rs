@@ -1,4 +1,4 @@
-//! A server before the server, which loses answers and remembers what it was asked.
+//! A server before the server, which loses answers.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,8 +12,6 @@ use crate::bucket::endpoint;
 struct State {
     /// Beginnings of requests whose answers are lost, each once.
     losing: Mutex<Vec<String>>,
-    /// Heads of all requests.
-    heads: Mutex<Vec<String>>,
     ended: AtomicBool,
 }
 
@@ -56,10 +54,6 @@ impl Proxy {
     pub(crate) fn losing(&self) -> usize {
         self.state.losing.lock().unwrap().len()
     }
-
-    pub(crate) fn heads(&self) -> Vec<String> {
-        self.state.heads.lock().unwrap().clone()
-    }
 }
 
 impl Drop for Proxy {
@@ -80,7 +74,6 @@ impl State {
         // The server closes a connection when it has answered.
         let mut answer = Vec::new();
         server.read_to_end(&mut answer)?;
-        self.heads.lock().unwrap().push(head.clone());
         if self.takes(&head) {
             answer = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_vec();
         }

@@ -38,7 +38,7 @@ async fn secrets_are_in_nothing_that_people_see() {
     let (bucket, session) = (Bucket::new().await, plain_session());
     bucket.put("in/0.json", lines(0, 3)).await;
     let mut seen = Vec::new();
-    let start = |endpoint: String, output: String| {
+    let start = |endpoint: String, output: String, checkpoint: &str| {
         let frame = session.read_stream().format("json").schema(COLUMNS);
         let frame = frame.options(settings(&crate::bucket::endpoint()));
         let frame = frame.load(&bucket.url("in")).unwrap();
@@ -53,24 +53,25 @@ async fn secrets_are_in_nothing_that_people_see() {
                 ..QueryConfig::default()
             })
             .trigger(Trigger::AvailableNow)
-            .checkpoint(&bucket.url("checkpoint"));
+            .checkpoint(&bucket.url(checkpoint));
         async move { (explained, writer.start_path(&output).await) }
     };
-    let (explained, query) = start(endpoint(), bucket.url("out")).await;
+    let (explained, query) = start(endpoint(), bucket.url("out"), "checkpoint").await;
     let query = query.unwrap();
     query.await_termination().await.unwrap();
     seen.push(explained);
     seen.push(query.explain(true));
     seen.push(query.to_dot().to_owned());
     seen.push(format!("{:?}", query.status()));
-    assert_eq!(query.recent_progress().len(), 1);
+    assert!(!query.recent_progress().is_empty());
     seen.extend(query.recent_progress().iter().map(QueryProgress::json));
     let nowhere = "http://127.0.0.1:9".to_owned();
-    for (endpoint, bucket) in [
-        (endpoint(), "s3://nowhere/out"),
-        (nowhere, "s3://bucket/out"),
+    for (endpoint, output, checkpoint) in [
+        (endpoint(), "s3://nowhere/out", "another"),
+        (nowhere, "s3://bucket/out", "third"),
     ] {
-        let error = start(endpoint, bucket.to_owned()).await.1.unwrap_err();
+        let query = start(endpoint, output.to_owned(), checkpoint).await.1;
+        let error = query.unwrap_err();
         seen.push(format!("{error} {error:?}"));
     }
     let session = Session::builder().config("fs.s3a.secret.key", SECRET_KEY);

@@ -19,7 +19,7 @@ async fn source_takes_files_that_come_between_epochs_and_columns_of_directories(
         .load(&bucket.url("in"))
         .unwrap();
     let start = || {
-        let writer = taken.from(&frame).checkpoint(&bucket.url("checkpoint"));
+        let writer = taken.writer(&frame).checkpoint(&bucket.url("checkpoint"));
         let trigger = Trigger::ProcessingTime(Duration::from_millis(50));
         writer.trigger(trigger).start()
     };

@@ -72,8 +72,8 @@ impl Job {
             false => (rows, vec!["k"]),
             true => {
                 rows.with_watermark("ts", "15 seconds")?
-                    .create_or_replace_temp_view("rows")?;
-                let counts = "SELECT window.start AS start, k, count(*) AS n, sum(id) AS s FROM rows \
+                    .create_or_replace_temp_view("events")?;
+                let counts = "SELECT window.start AS start, k, count(*) AS n, sum(id) AS s FROM events \
                               GROUP BY window(ts, '10 seconds'), k";
                 (session.sql(counts).await?, vec![])
             }
@@ -138,7 +138,7 @@ pub(crate) struct Taken(Arc<Mutex<Vec<(u64, Vec<String>)>>>);
 
 impl Taken {
     /// The writer that fills it.
-    pub(crate) fn from(&self, frame: &DataFrame) -> DataStreamWriter {
+    pub(crate) fn writer(&self, frame: &DataFrame) -> DataStreamWriter {
         let taken = self.clone();
         frame.write_stream().foreach_batch(move |frame, epoch| {
             let taken = taken.clone();
@@ -162,7 +162,7 @@ impl Taken {
 /// What a stream gives that runs until everything that is there is done.
 pub(crate) async fn all_of(frame: &DataFrame, checkpoint: &str) -> Vec<String> {
     let taken = Taken::default();
-    let writer = taken.from(frame).checkpoint(checkpoint);
+    let writer = taken.writer(frame).checkpoint(checkpoint);
     let query = writer.trigger(Trigger::AvailableNow).start().await.unwrap();
     query.await_termination().await.unwrap();
     taken.rows()

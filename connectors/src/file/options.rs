@@ -57,13 +57,20 @@ pub(crate) fn format_write_options(format: &str) -> Vec<OptionSpec> {
 /// All options of a source of this format, or `None` if there is no such format.
 pub fn source_options(format: &str) -> Option<Vec<OptionSpec>> {
     let known = FORMATS.contains(&format);
-    known.then(|| [SOURCE, OBJECT_STORES, &format_read_options(format)].concat())
+    known.then(|| {
+        [
+            SOURCE,
+            OBJECT_STORES,
+            format_read_options(format).as_slice(),
+        ]
+        .concat()
+    })
 }
 
 /// All options of a sink of this format, or `None` if there is no such format.
 pub fn sink_options(format: &str) -> Option<Vec<OptionSpec>> {
     let known = FORMATS.contains(&format);
-    known.then(|| [SINK, OBJECT_STORES, &format_write_options(format)].concat())
+    known.then(|| [SINK, OBJECT_STORES, format_write_options(format).as_slice()].concat())
 }
 
 impl<'a> Options<'a> {

@@ -228,7 +228,7 @@ impl Remote {
     /// Gives an object another name; false if it is not there.
     pub(crate) async fn rename(&self, from: &Path, to: &Path) -> Result<bool> {
         let (source, target) = (key(from)?, key(to)?);
-        self.run("copy to its final name", from, move |store| {
+        self.run("rename", from, move |store| {
             async move {
                 let (from, to) = (source, target);
                 if found(store.copy(&from, &to).await)?.is_none() {

@@ -90,8 +90,10 @@ impl<'a> Bucket<'a> {
 
     fn store(&self, settings: &ObjectStoreSettings) -> object_store::Result<Arc<dyn ObjectStore>> {
         #[cfg(feature = "aws")]
-        if feature_of(self.scheme) == Some("aws") {
-            return super::s3::open(self.host, settings, vendor_variables());
+        {
+            if feature_of(self.scheme) == Some("aws") {
+                return super::s3::open(self.host, settings, vendor_variables());
+            }
         }
         #[cfg(not(feature = "aws"))]
         let _ = settings;

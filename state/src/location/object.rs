@@ -301,7 +301,9 @@ impl ObjectLocation {
 impl fmt::Debug for ObjectLocation {
     /// Without the store, which may show keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ObjectLocation").field(&self.display).finish()
+        f.debug_tuple("ObjectLocation")
+            .field(&self.display)
+            .finish()
     }
 }
 

@@ -161,7 +161,7 @@ impl ObjectStoreSettings {
         let named = CREDENTIALS.iter().any(|name| self.get(name).is_some());
         for (name, value) in &others.values {
             if !(named && CREDENTIALS.contains(name)) {
-                self.values.entry(name).or_insert_with(|| value.clone());
+                self.values.entry(*name).or_insert_with(|| value.clone());
             }
         }
         self
