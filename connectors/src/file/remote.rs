@@ -14,13 +14,17 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path as Key;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, WriteMultipart};
+use object_store::{
+    GetOptions, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, WriteMultipart,
+};
 use weir_runtime::{ObjectStoreSettings, Result, WeirError};
 use weir_state::CheckpointLocation;
 use weir_state::location::{ObjectRequests, found};
 
 /// Bytes of a part of an upload; the least that stores take.
 const PART_BYTES: usize = 8 << 20;
+/// Bytes of one request for a part of an object.
+const FETCHED_BYTES: u64 = 16 << 20;
 /// Parts of one upload under way at the same time.
 const PARTS: usize = 4;
 /// Deletions under way at the same time.
@@ -177,23 +181,35 @@ impl Remote {
     }
 
     /// A copy of an object on the local disk, which goes away when it is closed, and what is known of the object; `None` if it is not
-    /// there.
-    pub(crate) async fn fetch(&self, path: &Path) -> Result<Option<(File, Object)>> {
+    /// there. `size` is what it was when somebody looked: what is large comes in parts, so that none takes long.
+    pub(crate) async fn fetch(&self, path: &Path, size: u64) -> Result<Option<(File, Object)>> {
         let key = key(path)?;
         let mut copy = tempfile::tempfile().map_err(|error| copy_error(path, error))?;
         let fetched = self
             .run("read", path, move |store| {
                 async move {
-                    let Some(object) = found(store.get(&key).await)? else {
+                    let mut options = GetOptions::default();
+                    if size > FETCHED_BYTES {
+                        options.range = Some((0..FETCHED_BYTES).into());
+                    }
+                    let Some(first) = found(store.get_opts(&key, options).await)? else {
                         return Ok(None);
                     };
-                    let known = Object::from(&object.meta);
-                    let mut parts = object.into_stream();
-                    while let Some(part) = parts.next().await {
-                        copy.write_all(&part?).map_err(disk)?;
+                    let (meta, mut done) = (first.meta.clone(), first.range.end);
+                    append(&mut copy, first).await?;
+                    while done < meta.size {
+                        let options = GetOptions {
+                            range: Some((done..meta.size.min(done + FETCHED_BYTES)).into()),
+                            // All parts are of one version.
+                            if_match: meta.e_tag.clone(),
+                            ..GetOptions::default()
+                        };
+                        let next = store.get_opts(&key, options).await?;
+                        done = next.range.end;
+                        append(&mut copy, next).await?;
                     }
                     copy.rewind().map_err(disk)?;
-                    Ok(Some((copy, known)))
+                    Ok(Some((copy, Object::from(&meta))))
                 }
                 .boxed()
             })
@@ -271,6 +287,15 @@ impl Remote {
     }
 }
 
+/// Appends what came of an object to its copy.
+async fn append(copy: &mut File, came: GetResult) -> object_store::Result<()> {
+    let mut parts = came.into_stream();
+    while let Some(part) = parts.next().await {
+        copy.write_all(&part?).map_err(disk)?;
+    }
+    Ok(())
+}
+
 /// The next part of a file, shorter only at its end.
 fn read_part(file: &mut File) -> object_store::Result<Vec<u8>> {
     let mut part = Vec::new();
@@ -340,7 +365,8 @@ mod tests {
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(&content).expect("written");
         remote.store(&path, file).await.expect("stored");
-        let (mut copy, object) = remote.fetch(&path).await.expect("read").expect("there");
+        let fetched = remote.fetch(&path, content.len() as u64).await;
+        let (mut copy, object) = fetched.expect("read").expect("there");
         let mut read = Vec::new();
         copy.read_to_end(&mut read).expect("read");
         assert!(read == content && object.size == content.len() as u64);
