@@ -10,11 +10,12 @@ step() { printf '\n== %s\n' "$*"; }
 
 step "format";    cargo fmt --all --check
 step "lints";     cargo clippy --workspace --all-targets -- -D warnings
-                  cargo clippy --workspace --test kafka --test spark -- -D warnings
+                  cargo clippy --workspace --test kafka --test spark --test s3 -- -D warnings
 step "docs";      RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 step "tests";     cargo test --workspace --lib --bins --tests --examples --no-fail-fast
 step "kafka";     scripts/test-kafka.sh
 step "spark";     scripts/test-spark-exchange.sh
+step "s3";        scripts/test-s3.sh
 step "doc tests"; cargo test --workspace --doc
 step "benches compile and run once"; cargo test --workspace --bench '*' --quiet
 step "examples";  scripts/run-examples.sh

@@ -66,7 +66,7 @@ pub(crate) fn check_kafka_options(session: &Session, options: &OptionTexts) -> R
 }
 
 /// Option texts by name; names are compared in any letter case, the last value given counts.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct OptionTexts(BTreeMap<String, String>);
 
 impl OptionTexts {

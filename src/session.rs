@@ -2,6 +2,7 @@
 
 mod conf;
 mod file_conf;
+mod store_conf;
 mod tables;
 mod udf;
 
@@ -41,10 +42,21 @@ pub(crate) struct Inner {
 }
 
 /// Settings of a session before it exists.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct SessionBuilder {
     settings: Vec<(String, String)>,
     parallelism: Option<usize>,
+}
+
+impl std::fmt::Debug for SessionBuilder {
+    /// Without values: some are nobody's business.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let keys: Vec<&String> = self.settings.iter().map(|(key, _)| key).collect();
+        f.debug_struct("SessionBuilder")
+            .field("settings", &keys)
+            .field("parallelism", &self.parallelism)
+            .finish()
+    }
 }
 
 impl SessionBuilder {

@@ -106,8 +106,8 @@ impl DataStreamWriter {
         self
     }
 
-    /// One option by Spark's name, in any letter case. `checkpointLocation`, `path` and `queryName` belong to the query, others
-    /// to the sink.
+    /// One option by Spark's name, in any letter case. `checkpointLocation`, `path` and `queryName` belong to the query, `fs.s3a.*`
+    /// (how object stores are reached) to the query's checkpoint and to a sink of files, others to the sink.
     #[must_use]
     pub fn option(mut self, name: &str, value: impl ToString) -> Self {
         self.options.set(name, value);

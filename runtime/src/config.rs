@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_state::{Clock, Compression, SystemClock};
+use weir_state::{Clock, Compression, ObjectStoreSettings, SystemClock};
 
 use crate::edge::EdgeBudget;
 use crate::failpoint::FailPoints;
@@ -48,6 +48,8 @@ pub struct QueryConfig {
     pub trigger: Trigger,
     /// Checkpoint location: a path, or a URL of an object store. `None` keeps it in memory for this run only.
     pub checkpoint: Option<String>,
+    /// How an object store is reached that the checkpoint is in; what is not set comes from the environment.
+    pub object_stores: ObjectStoreSettings,
     /// Subtasks per task, unless a node says otherwise. Default: the number of cores.
     pub parallelism: usize,
     /// Bound of every edge.
@@ -84,6 +86,7 @@ impl Default for QueryConfig {
             name: None,
             trigger: Trigger::Default,
             checkpoint: None,
+            object_stores: ObjectStoreSettings::default(),
             parallelism: std::thread::available_parallelism().map_or(1, usize::from),
             edge_budget: EdgeBudget::default(),
             restart: RestartPolicy::default(),

@@ -254,7 +254,11 @@ impl From<weir_state::StateError> for WeirError {
         }
         let fault = match &error {
             State::Io { .. } | State::Store { .. } | State::Files { .. } => Fault::External,
-            State::InvalidLocation { .. } | State::UnsupportedScheme { .. } => Fault::Config,
+            State::InvalidLocation { .. }
+            | State::UnsupportedScheme { .. }
+            | State::InvalidSetting { .. }
+            | State::NoBucket { .. }
+            | State::NoCredentials { .. } => Fault::Config,
             State::CheckpointInUse { .. }
             | State::LeaseLost { .. }
             | State::ConcurrentWriter { .. } => Fault::Conflict,

@@ -75,6 +75,6 @@ pub use topology::{Input, Stream, Topology, TopologyBuilder};
 pub use trigger::{NextStart, Trigger, next_start, parse_interval_ms};
 pub use watermark::{WatermarkPolicy, WatermarkSettings, WatermarkTracker, merge_event_times};
 pub use weir_state::{
-    Clock, Compression, Epoch, Fingerprint, ManualClock, OperatorState, StateEntry, StateStats,
-    SystemClock, Table, TableKind, TableSpec, TableStats,
+    Clock, Compression, Epoch, Fingerprint, ManualClock, ObjectStoreSettings, OperatorState,
+    StateEntry, StateStats, SystemClock, Table, TableKind, TableSpec, TableStats,
 };

@@ -219,7 +219,10 @@ async fn keep(lease: &mut Lease) -> Result<()> {
 
 fn open_location(topology: &Topology, shared: &QueryShared) -> Result<CheckpointLocation> {
     match (&shared.config.checkpoint, topology.needs_checkpoint()) {
-        (Some(location), _) => Ok(CheckpointLocation::open(location)?),
+        (Some(location), _) => Ok(CheckpointLocation::open_with(
+            location,
+            &shared.config.object_stores,
+        )?),
         (None, Some(sink)) => Err(WeirError::config(format!(
             "{sink} needs a checkpoint location: set option 'checkpointLocation' or config 'spark.sql.streaming.checkpointLocation'"
         ))),

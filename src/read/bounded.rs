@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::prelude::ParquetReadOptions;
-use weir_connectors::file::decode::parquet;
 use weir_connectors::file::sink::manifest::committed_files;
 use weir_connectors::file::source::{FileSource, FileSourceConfig};
 use weir_connectors::kafka::source::{KafkaSource, KafkaSourceConfig};
@@ -171,12 +170,7 @@ impl DataFrameReader {
             return self.load_plain_parquet(path, config.ignore_manifests).await;
         }
         if self.schema.is_none() {
-            if is_remote {
-                return Err(WeirError::plan(format!(
-                    "a table of parquet files at '{path}' needs a schema: columns are looked up on the local disk only"
-                )));
-            }
-            config.schema = columns_of(&config)?;
+            config.schema = config.parquet_columns()?;
         }
         self.files(config.add_partition_columns()?, self.session.parallelism())
     }
@@ -246,23 +240,6 @@ impl DataFrameReader {
     pub async fn text(self, path: &str) -> Result<DataFrame> {
         self.format("text").load(path).await
     }
-}
-
-/// The columns of all files.
-fn columns_of(config: &FileSourceConfig) -> Result<SchemaRef> {
-    let files = config.files()?;
-    if files.is_empty() {
-        return Err(WeirError::config(format!(
-            "path '{}' holds no files to take the columns from: give a schema",
-            config.path
-        ))
-        .with_condition("UNABLE_TO_INFER_SCHEMA"));
-    }
-    parquet::columns_of(&files).map_err(|error| {
-        WeirError::data(error.to_string())
-            .with_condition("FAILED_READ_FILE")
-            .with_source(error)
-    })
 }
 
 fn no_format() -> WeirError {

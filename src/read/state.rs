@@ -12,7 +12,9 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field, Fields};
 use weir_operators::{LIST_OF, RowCodec, stored_sessions};
 use weir_runtime::{Epoch, Result, WeirError};
-use weir_state::{CheckpointLocation, CheckpointLog, StateReader, TableKind, TableSpec};
+use weir_state::{
+    CheckpointLocation, CheckpointLog, ObjectStoreSettings, StateReader, TableKind, TableSpec,
+};
 
 use super::OptionTexts;
 use crate::dataframe::DataFrame;
@@ -55,7 +57,8 @@ pub(super) async fn entries(
     if wants_changes(options)? {
         return changes::feed(session, path, options).await;
     }
-    let reader = StateReader::open(CheckpointLocation::open(path)?, epoch(options)?).await?;
+    let location = location(session, path, options)?;
+    let reader = StateReader::open(location, epoch(options)?).await?;
     let uid = operator(&reader, options)?;
     let table = table(&reader, &uid, options.get("storeName")).await?;
     let mut columns = Entries::new(&table);
@@ -88,7 +91,7 @@ pub(super) async fn metadata(
     options: &OptionTexts,
 ) -> Result<DataFrame> {
     known("state-metadata", options, OF_METADATA)?;
-    let location = CheckpointLocation::open(path)?;
+    let location = location(session, path, options)?;
     let epochs = CheckpointLog::new(location.clone())
         .list_epochs()
         .await?
@@ -104,8 +107,18 @@ pub(super) async fn metadata(
     session.create_dataframe([rows.batch(&epochs)?])
 }
 
+fn location(session: &Session, path: &str, options: &OptionTexts) -> Result<CheckpointLocation> {
+    let settings = session
+        .settings()
+        .take_object_stores(&mut options.clone())?;
+    Ok(CheckpointLocation::open_with(path, &settings)?)
+}
+
 fn known(format: &str, options: &OptionTexts, known: &[&str]) -> Result<()> {
     for name in options.texts().keys() {
+        if ObjectStoreSettings::known(name).is_some() {
+            continue;
+        }
         let is = |known: &&str| known.eq_ignore_ascii_case(name);
         if REFUSED.iter().any(is) {
             return Err(WeirError::config(format!(

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 use weir_connectors::file::decode::parse::Zone;
 use weir_runtime::{
-    Compression, QueryConfig, Result, StateSettings, WatermarkPolicy, WatermarkSettings, WeirError,
+    Compression, ObjectStoreSettings, QueryConfig, Result, StateSettings, WatermarkPolicy,
+    WatermarkSettings, WeirError,
 };
+
+use super::store_conf::store_setting;
 
 /// Zone in which local times are read and shown.
 pub(crate) const TIME_ZONE: &str = "spark.sql.session.timeZone";
@@ -178,22 +181,24 @@ const SETTINGS: &[Setting] = &[
 ];
 
 /// The settings of a session. Known ones are checked when they are set; unknown ones are kept, with a warning each.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Conf {
     values: Mutex<BTreeMap<String, String>>,
     warned: Mutex<BTreeSet<String>>,
 }
 
 impl Conf {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The value of a setting, or its default.
     pub(crate) fn get(&self, key: &str) -> Option<String> {
         let known = setting(key);
-        let key = known.map_or(key, |setting| setting.key);
-        let value = self.lock().get(key).cloned();
+        let own = known
+            .map(|setting| setting.key)
+            .or_else(|| store_setting(key));
+        let value = self.lock().get(own.unwrap_or(key)).cloned();
         value.or_else(|| known.and_then(|setting| setting.default).map(str::to_owned))
     }
 
@@ -202,6 +207,10 @@ impl Conf {
     /// # Errors
     /// If the setting is known and the value is not allowed.
     pub(crate) fn set(&self, key: &str, value: &str) -> Result<()> {
+        let store = store_setting(key);
+        if let Some(name) = store {
+            ObjectStoreSettings::default().set(name, value)?;
+        }
         let known = setting(key);
         if let Some(setting) = known
             && !(setting.valid)(value)
@@ -212,6 +221,7 @@ impl Conf {
             )));
         }
         if known.is_none()
+            && store.is_none()
             && self
                 .warned
                 .lock()
@@ -220,10 +230,9 @@ impl Conf {
         {
             tracing::warn!(key, "unknown setting: it is kept and has no effect");
         }
-        self.lock().insert(
-            known.map_or(key, |setting| setting.key).to_owned(),
-            value.to_owned(),
-        );
+        let own = known.map(|setting| setting.key).or(store);
+        self.lock()
+            .insert(own.unwrap_or(key).to_owned(), value.to_owned());
         Ok(())
     }
 
@@ -263,6 +272,7 @@ impl Conf {
             watermark: self.watermark(&text("multipleWatermarkPolicy")),
             no_data_epochs: self.is_on(NO_DATA_EPOCHS),
             state: self.state(),
+            object_stores: self.object_stores(),
             frozen: BTreeMap::from([(TIME_ZONE.to_owned(), zone)]),
             ..defaults
         }

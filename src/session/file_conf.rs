@@ -124,6 +124,7 @@ impl Conf {
     pub(crate) fn set_up_source(&self, config: &mut FileSourceConfig) {
         config.log = self.log_of(SOURCE);
         config.ignore_manifests = self.is_on(IGNORE_MANIFESTS);
+        self.reach_source(config);
         let threads = self.get(&format!("{SOURCE}.cleaner.numThreads"));
         if let Some(threads) = threads.and_then(|text| text.trim().parse().ok()) {
             config.cleaner_threads = threads;

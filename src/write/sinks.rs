@@ -7,7 +7,7 @@ use weir_connectors::file::sink::{FileSink, FileSinkConfig};
 use weir_connectors::kafka::sink::{KafkaSink, KafkaSinkConfig};
 use weir_connectors::memory::MemorySink;
 use weir_connectors::noop::NoopSink;
-use weir_runtime::{OutputMode, Result, Sink, WeirError};
+use weir_runtime::{ObjectStoreSettings, OutputMode, Result, Sink, WeirError};
 
 use super::memory::MemoryTableProvider;
 use super::start::together;
@@ -25,6 +25,7 @@ pub(super) struct Wanted<'a> {
     pub(super) name: Option<&'a str>,
     pub(super) mode: OutputMode,
     pub(super) columns: arrow::datatypes::SchemaRef,
+    pub(super) object_stores: &'a ObjectStoreSettings,
 }
 
 /// A sink, and the table that shows what it took.
@@ -101,6 +102,7 @@ impl Wanted<'_> {
             FileSinkConfig::from_options(format, &path, self.partition_by, options.texts());
         let mut config = together(self.append_only(format), config)?;
         self.session.settings().set_up_sink(&mut config);
+        config.object_stores = self.object_stores.clone();
         Ok(Arc::new(FileSink::new(config)?))
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_runtime::{QueryConfig, Result, Topology, WeirError};
+use weir_runtime::{ObjectStoreSettings, QueryConfig, Result, Topology, WeirError};
 
 use super::sinks::{Made, Wanted};
 use super::{DataStreamWriter, checkpoint, progress_bar};
@@ -25,17 +25,21 @@ pub(super) async fn start(mut writer: DataStreamWriter) -> Result<StreamingQuery
         writer.name = Some(name);
     }
     let location = checkpoint::location(session, &mut writer.options, writer.name.as_deref())?;
+    let object_stores = session.settings().take_object_stores(&mut writer.options)?;
     let starting = session.streams().claim(
         writer.name.clone(),
         location.as_deref().map(checkpoint::normal),
     )?;
-    let made = together(unsupported::check(plan, writer.mode), made(&writer))?;
+    let made = together(
+        unsupported::check(plan, writer.mode),
+        made(&writer, &object_stores),
+    )?;
     let options = Options {
         mode: writer.mode,
         allow_new_aggregates: session.settings().is_on(NEW_AGGREGATES),
     };
     let topology = plan_stream(session.context(), plan, made.sink, options)?;
-    let config = config(&writer, location);
+    let config = config(&writer, location, object_stores);
     let plans = plans(&frame.explain(), &topology);
     let handle = weir_runtime::StreamingQuery::start(topology, config).await?;
     let query = StreamingQuery::new(handle, plans);
@@ -64,7 +68,7 @@ pub(super) fn together<T>(first: Result<()>, second: Result<T>) -> Result<T> {
     }
 }
 
-fn made(writer: &DataStreamWriter) -> Result<Made> {
+fn made(writer: &DataStreamWriter, object_stores: &ObjectStoreSettings) -> Result<Made> {
     let frame = &writer.frame;
     if let Some(sink) = &writer.sink {
         let unused = writer
@@ -90,6 +94,7 @@ fn made(writer: &DataStreamWriter) -> Result<Made> {
         name: writer.name.as_deref(),
         mode: writer.mode,
         columns: frame.schema(),
+        object_stores,
     };
     wanted.made(writer.options.clone())
 }
@@ -123,7 +128,11 @@ fn check_clustering(writer: &DataStreamWriter) -> Result<()> {
     }
 }
 
-fn config(writer: &DataStreamWriter, location: Option<String>) -> QueryConfig {
+fn config(
+    writer: &DataStreamWriter,
+    location: Option<String>,
+    object_stores: ObjectStoreSettings,
+) -> QueryConfig {
     let session = writer.frame.session();
     let own = session.settings().query_config();
     let engine = writer.config.clone();
@@ -146,6 +155,7 @@ fn config(writer: &DataStreamWriter, location: Option<String>) -> QueryConfig {
     config.name.clone_from(&writer.name);
     config.trigger = writer.trigger;
     config.checkpoint = location;
+    config.object_stores = object_stores.or(&config.object_stores);
     config.listeners.push(session.streams().fan_out());
     config
 }

@@ -4,11 +4,11 @@
 //! A person reads these at a bad hour: each names the file, what is wrong with it and what can be done,
 //! and none suggests deleting something that would lose data without saying so.
 
-use std::fmt;
+mod phrase;
 
 use crate::epoch::Epoch;
 use crate::fingerprint::Incompatible;
-use crate::owner::{OwnerInfo, time_text};
+use crate::owner::OwnerInfo;
 
 /// Result of this crate.
 pub type Result<T, E = StateError> = std::result::Result<T, E>;
@@ -37,6 +37,27 @@ pub enum StateError {
         path: String,
         /// What the store said.
         source: Box<object_store::Error>,
+    },
+    /// There is no such bucket.
+    NoBucket {
+        /// What was asked for in it.
+        path: String,
+    },
+    /// Nobody said who asks for an object, and the machine has no keys of its own.
+    NoCredentials {
+        /// The object.
+        path: String,
+        /// What became of the question for keys.
+        source: Box<object_store::Error>,
+    },
+    /// A setting of object stores cannot be used.
+    InvalidSetting {
+        /// Its name.
+        name: String,
+        /// What is wrong with it, a verb first; without secrets.
+        reason: String,
+        /// What is allowed.
+        allowed: String,
     },
     /// A name inside the checkpoint is malformed.
     InvalidName {
@@ -210,6 +231,8 @@ impl StateError {
         match self {
             Self::Io { path, .. }
             | Self::Store { path, .. }
+            | Self::NoBucket { path }
+            | Self::NoCredentials { path, .. }
             | Self::Damaged { path, .. }
             | Self::UnsupportedVersion { path, .. }
             | Self::Missing { path, .. }
@@ -226,7 +249,10 @@ impl StateError {
                 Some(location)
             }
             Self::InvalidName { name } => Some(name),
-            Self::Codec { .. } | Self::WrongTable { .. } | Self::Unknown { .. } => None,
+            Self::Codec { .. }
+            | Self::WrongTable { .. }
+            | Self::Unknown { .. }
+            | Self::InvalidSetting { .. } => None,
         }
     }
 
@@ -258,6 +284,11 @@ impl StateError {
                 "allowed are plain paths, `file`, `memory`, and with the feature in brackets `s3`, `s3a` (aws), \
                  `gs` (gcp), `az`, `abfs`, `abfss` (azure)",
             ),
+            Self::NoBucket { .. } => Some("make it first, or name another one"),
+            Self::NoCredentials { .. } => Some(
+                "set `fs.s3a.access.key` and `fs.s3a.secret.key`, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for public buckets \
+                 `fs.s3a.aws.credentials.provider` to AnonymousAWSCredentialsProvider",
+            ),
             Self::UnsupportedVersion { .. } => {
                 Some("use the version that wrote the checkpoint or a newer one")
             }
@@ -288,6 +319,7 @@ impl StateError {
             | Self::Store { .. }
             | Self::OutOfOrder { .. }
             | Self::Incompatible { .. }
+            | Self::InvalidSetting { .. }
             | Self::Unknown { .. }
             | Self::Codec { .. } => None,
         }
@@ -301,170 +333,5 @@ impl StateError {
             self,
             Self::Io { .. } | Self::Store { .. } | Self::Files { .. }
         )
-    }
-
-    fn phrase(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io {
-                action,
-                path,
-                source,
-            } => write!(f, "cannot {action} `{path}`: {source}"),
-            Self::Store {
-                action,
-                path,
-                source,
-            } => write!(f, "cannot {action} `{path}`: {source}"),
-            Self::InvalidLocation { location, reason } => {
-                write!(
-                    f,
-                    "checkpoint location `{location}` cannot be used: {reason}"
-                )
-            }
-            Self::UnsupportedScheme { location, scheme } => write!(
-                f,
-                "checkpoint location `{location}` has the scheme `{scheme}`, which is unknown or not compiled in"
-            ),
-            Self::InvalidName { name } => {
-                write!(f, "`{name}` is not a name for a file in a checkpoint")
-            }
-            Self::Damaged { path, reason, .. } => write!(f, "file `{path}` is damaged: {reason}"),
-            Self::UnsupportedVersion { path, found, max } => write!(
-                f,
-                "file `{path}` has version {found}, this build reads versions up to {max}"
-            ),
-            Self::Missing { path, reason, .. } => {
-                write!(f, "file `{path}` is missing: {reason}")
-            }
-            Self::TableMismatch {
-                path,
-                operator,
-                table,
-                stored,
-                declared,
-            } => write!(
-                f,
-                "table `{table}` of operator `{operator}` is {stored} in the checkpoint (file `{path}`), the program declares {declared}"
-            ),
-            Self::Unknown { what, name, known } => write!(
-                f,
-                "there is no {what} named `{name}`: there are `{}`",
-                known.join("`, `")
-            ),
-            Self::WrongTable {
-                table,
-                kind,
-                action,
-            } => write!(f, "table `{table}` is {kind} and cannot be {action}"),
-            Self::Files {
-                action,
-                path,
-                reason,
-            } => write!(
-                f,
-                "cannot {action} the local state files in `{path}`: {reason}"
-            ),
-            Self::Codec { what, reason } => {
-                write!(f, "cannot encode or decode {what}: {reason}")
-            }
-            Self::Incompatible { path, source } => {
-                write!(f, "checkpoint `{path}` cannot be continued: {source}")
-            }
-            other => other.phrase_of_conflict(f),
-        }
-    }
-
-    fn phrase_of_conflict(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LogsApart {
-                path,
-                newest_plan,
-                newest_manifest,
-            } => match newest_manifest {
-                Some(m) => write!(
-                    f,
-                    "plan `{path}` is of epoch {newest_plan} but the newest manifest is of epoch {m}, at most one epoch may be open"
-                ),
-                None => write!(
-                    f,
-                    "plan `{path}` is of epoch {newest_plan} but there is no manifest at all, at most one epoch may be open"
-                ),
-            },
-            Self::ForeignDirectory { path, found } => write!(
-                f,
-                "directory `{path}` is not a checkpoint and not empty: found `{}`",
-                found.join("`, `")
-            ),
-            Self::CheckpointInUse {
-                path,
-                owner,
-                generation,
-                expires_ms,
-            } => {
-                write!(f, "checkpoint `{path}` is in use by {}", Named(owner))?;
-                generation.map_or(Ok(()), |g| write!(f, ", generation {g}"))?;
-                expires_ms.map_or(Ok(()), |ms| {
-                    write!(
-                        f,
-                        ", its lease runs out at {} unless renewed",
-                        time_text(ms)
-                    )
-                })
-            }
-            Self::LeaseLost {
-                path,
-                generation,
-                owner,
-            } => write!(
-                f,
-                "lease `{path}` of generation {generation} was taken over by {}",
-                Named(owner)
-            ),
-            Self::ConcurrentWriter {
-                path,
-                ours,
-                theirs,
-                owner,
-                ..
-            } => {
-                let shown = |g: &Option<u64>| g.map_or("unknown".to_string(), |g| g.to_string());
-                write!(
-                    f,
-                    "file `{path}` was already written by generation {}, this run is generation {}, the lease is held by {}",
-                    shown(theirs),
-                    shown(ours),
-                    Named(owner)
-                )
-            }
-            Self::OutOfOrder {
-                path,
-                epoch,
-                newest,
-            } => write!(
-                f,
-                "epoch {epoch} cannot be written to `{path}` after epoch {newest}"
-            ),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for StateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.phrase(f)?;
-        self.remedy()
-            .map_or(Ok(()), |remedy| write!(f, "; {remedy}"))
-    }
-}
-
-/// Shows an owner that may be unknown.
-struct Named<'a>(&'a Option<Box<OwnerInfo>>);
-
-impl fmt::Display for Named<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(owner) => owner.fmt(f),
-            None => f.write_str("an unknown query"),
-        }
     }
 }

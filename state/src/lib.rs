@@ -46,7 +46,7 @@ pub use epoch::Epoch;
 pub use error::{Result, StateError};
 pub use fingerprint::{Change, Fingerprint, Incompatible, Problem, check_compatible};
 pub use lease::{Lease, LeaseOptions};
-pub use location::{CheckpointLocation, CreateOutcome, Entry};
+pub use location::{CheckpointLocation, CreateOutcome, Entry, ObjectStoreSettings};
 pub use log::{CheckpointLog, LogEpochs};
 pub use manifest::{Manifest, SnapshotRef, WatermarkPart};
 pub use metadata::Metadata;

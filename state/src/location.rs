@@ -5,8 +5,13 @@
 //! the time of their fsyncs and hand nothing to other threads: an epoch's fixed cost stays near that of
 //! the disk.
 
+mod bucket;
 mod local;
 mod object;
+mod requests;
+#[cfg(feature = "aws")]
+mod s3;
+mod settings;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,9 +19,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use object_store::ObjectStore;
 
+pub(crate) use bucket::{Bucket, feature_of};
 pub use local::{IoHook, IoStep};
 pub(crate) use local::{LocalStore, io_error};
 pub(crate) use object::{ObjectLocation, Versioned};
+pub use requests::{ObjectRequests, found};
+pub use settings::{OBJECT_STORE_SETTINGS, ObjectStoreSetting, ObjectStoreSettings};
 
 use crate::error::{Result, StateError};
 use crate::names::check_name;
@@ -65,17 +73,27 @@ impl CheckpointLocation {
     /// - `memory://name[/prefix]`: a store kept by this process under that name, for tests and for queries
     ///   that restart inside one process ([`CheckpointLocation::forget_memory`] frees it);
     /// - `s3://`, `gs://`, `abfss://` …: an object store, configured by the environment variables of its
-    ///   vendor, if the feature is compiled in.
+    ///   vendor, if the feature is compiled in. What follows the bucket is taken letter by letter, as a path is.
     ///
     /// # Errors
     /// [`StateError::InvalidLocation`], [`StateError::UnsupportedScheme`], or the object store's own.
     pub fn open(url_or_path: &str) -> Result<Self> {
+        Self::open_with(url_or_path, &ObjectStoreSettings::default())
+    }
+
+    /// As [`CheckpointLocation::open`], with settings for object stores; other places have no use for them.
+    ///
+    /// # Errors
+    /// Also [`StateError::InvalidSetting`].
+    pub fn open_with(url_or_path: &str, settings: &ObjectStoreSettings) -> Result<Self> {
         let backend = match Address::parse(url_or_path)? {
             Address::Local(path) => Backend::Local(Arc::new(LocalStore::open(&path)?)),
             Address::Memory { name, prefix } => Backend::Object(Arc::new(
                 ObjectLocation::in_memory(name, prefix, url_or_path)?,
             )),
-            Address::Remote(url) => Backend::Object(Arc::new(ObjectLocation::remote(&url)?)),
+            Address::Remote(bucket) => {
+                Backend::Object(Arc::new(ObjectLocation::remote(&bucket, settings)?))
+            }
         };
         Ok(Self { backend })
     }
@@ -85,7 +103,7 @@ impl CheckpointLocation {
     /// # Errors
     /// [`StateError::InvalidLocation`] when `prefix` is not a path of that store.
     pub fn with_store(store: Arc<dyn ObjectStore>, prefix: &str) -> Result<Self> {
-        let object = ObjectLocation::new(store, prefix, prefix, false)?;
+        let object = ObjectLocation::new(store, prefix, prefix)?;
         Ok(Self {
             backend: Backend::Object(Arc::new(object)),
         })
@@ -207,12 +225,27 @@ impl CheckpointLocation {
         }
     }
 
-    /// The object store behind the location and the prefix in it; `None` on the local disk.
-    #[must_use]
-    pub fn object_store(&self) -> Option<(Arc<dyn ObjectStore>, String)> {
+    /// The directory `dir` of a location in an object store, in the same store; `None` on the local disk.
+    ///
+    /// # Errors
+    /// [`StateError::InvalidLocation`] when `dir` is not a path of that store.
+    pub fn object_dir(&self, dir: &str) -> Result<Option<Self>> {
         match &self.backend {
-            Backend::Local(_) => None,
-            Backend::Object(object) => Some(object.store()),
+            Backend::Local(_) => Ok(None),
+            Backend::Object(object) => Ok(Some(Self {
+                backend: Backend::Object(Arc::new(object.at(dir)?)),
+            })),
+        }
+    }
+
+    /// Requests to the object store behind the location; `None` on the local disk. Keys are those of the whole bucket.
+    ///
+    /// # Errors
+    /// If a thread for them cannot be started.
+    pub fn object_requests(&self) -> Result<Option<ObjectRequests>> {
+        match &self.backend {
+            Backend::Local(_) => Ok(None),
+            Backend::Object(object) => object.requests().map(Some),
         }
     }
 
@@ -245,7 +278,7 @@ pub(crate) struct Listing {
 enum Address<'a> {
     Local(String),
     Memory { name: &'a str, prefix: &'a str },
-    Remote(url::Url),
+    Remote(Bucket<'a>),
 }
 
 impl<'a> Address<'a> {
@@ -269,9 +302,9 @@ impl<'a> Address<'a> {
             return local_of_url(text).map(Address::Local).map_err(invalid);
         }
         match text.split_once("://") {
-            Some((scheme, _)) if is_scheme(scheme) => url::Url::parse(text)
-                .map(Address::Remote)
-                .map_err(|e| invalid(&e.to_string())),
+            Some((scheme, rest)) if is_scheme(scheme) => {
+                Bucket::of(scheme, rest).map(Address::Remote)
+            }
             _ => Ok(Address::Local(text.to_string())),
         }
     }

@@ -4,9 +4,11 @@ mod avro;
 mod tables;
 mod without_effect;
 
-use weir_runtime::{Result, WeirError};
+use weir_runtime::{ObjectStoreSettings, Result, WeirError};
 
-pub use tables::{SINK, SOURCE};
+use weir_state::location::OBJECT_STORE_SETTINGS;
+
+pub use tables::{OBJECT_STORES, SINK, SOURCE};
 
 use super::charset::{self, Charset};
 use super::codec::{self, Codec};
@@ -78,13 +80,20 @@ pub(crate) fn format_write_options(format: &str) -> Vec<OptionSpec> {
 /// All options of a source of this format, or `None` if there is no such format.
 pub fn source_options(format: &str) -> Option<Vec<OptionSpec>> {
     let known = FORMATS.contains(&format);
-    known.then(|| [SOURCE.to_vec(), format_read_options(format)].concat())
+    known.then(|| {
+        [
+            SOURCE,
+            OBJECT_STORES,
+            format_read_options(format).as_slice(),
+        ]
+        .concat()
+    })
 }
 
 /// All options of a sink of this format, or `None` if there is no such format.
 pub fn sink_options(format: &str) -> Option<Vec<OptionSpec>> {
     let known = FORMATS.contains(&format);
-    known.then(|| [SINK.to_vec(), format_write_options(format)].concat())
+    known.then(|| [SINK, OBJECT_STORES, format_write_options(format).as_slice()].concat())
 }
 
 impl<'a> Options<'a> {
@@ -181,6 +190,17 @@ impl<'a> Options<'a> {
             .with_condition("INVALID_DATETIME_PATTERN")
         };
         read(text).map(Some).map_err(refused)
+    }
+
+    /// `fs.s3a.*`.
+    pub(crate) fn object_stores(&self) -> Result<ObjectStoreSettings> {
+        let mut settings = ObjectStoreSettings::default();
+        for setting in OBJECT_STORE_SETTINGS {
+            if let Some(value) = self.text(setting.name) {
+                settings.set(setting.name, value)?;
+            }
+        }
+        Ok(settings)
     }
 
     /// The path where it is an option too: it must not contradict the one given as an argument.

@@ -1,24 +1,30 @@
 //! Files in object stores, at addresses such as `s3://bucket/dir/file`.
 //!
 //! An address is carried as a path whose parts are those of the address, so that sources and sinks treat both alike; [`Address`]
-//! tells them apart. Requests run on a thread of their own, because those who ask are readers, which may block, as well as tasks
-//! that may not: the former wait, the latter await.
+//! tells them apart. Requests run on a thread of their own ([`ObjectRequests`]), because those who ask are readers, which may block, as
+//! well as tasks that may not: the former wait, the latter await.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path as Key;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, WriteMultipart};
-use tokio::sync::{mpsc, oneshot};
-use weir_runtime::{Result, WeirError};
+use object_store::{
+    GetOptions, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, WriteMultipart,
+};
+use weir_runtime::{ObjectStoreSettings, Result, WeirError};
 use weir_state::CheckpointLocation;
+use weir_state::location::{ObjectRequests, found};
 
 /// Bytes of a part of an upload; the least that stores take.
 const PART_BYTES: usize = 8 << 20;
+/// Bytes of one request for a part of an object.
+const FETCHED_BYTES: u64 = 16 << 20;
 /// Parts of one upload under way at the same time.
 const PARTS: usize = 4;
 /// Deletions under way at the same time.
@@ -56,12 +62,11 @@ impl<'a> Address<'a> {
     }
 }
 
-type Job = Box<dyn FnOnce(Arc<dyn ObjectStore>) -> BoxFuture<'static, ()> + Send>;
-
-/// One object store; cheap to clone. Its thread ends with the last clone.
+/// One bucket of an object store; cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Remote {
-    jobs: mpsc::UnboundedSender<Job>,
+    bucket: CheckpointLocation,
+    requests: ObjectRequests,
 }
 
 /// What is known of an object.
@@ -83,71 +88,58 @@ impl From<&ObjectMeta> for Object {
 }
 
 impl Remote {
-    /// The store of an address; `None` for a path of the local disk.
+    /// The bucket of an address; `None` for a path of the local disk.
     ///
     /// # Errors
-    /// If there is no such kind of store.
-    pub(crate) fn of(path: &Path) -> Result<Option<Self>> {
+    /// If there is no such kind of store, or the settings do not fit.
+    pub(crate) fn of(path: &Path, settings: &ObjectStoreSettings) -> Result<Option<Self>> {
         let Some(address) = Address::of(path) else {
             return Ok(None);
         };
         let root = format!("{}://{}", address.scheme, address.host);
-        // Made here, so that a scheme nobody knows is told here.
-        let store = CheckpointLocation::open(&root)?.object_store();
-        let (store, _) = store.ok_or_else(|| {
+        let bucket = CheckpointLocation::open_with(&root, settings)?;
+        let requests = bucket.object_requests()?.ok_or_else(|| {
             WeirError::config(format!("'{root}' is not the address of an object store"))
         })?;
-        let (jobs, mut waiting) = mpsc::unbounded_channel::<Job>();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(thread_error)?;
-        let work = move || {
-            runtime.block_on(async {
-                while let Some(job) = waiting.recv().await {
-                    tokio::spawn(job(Arc::clone(&store)));
-                }
-            });
-        };
-        let thread = std::thread::Builder::new().name("weir-objects".to_owned());
-        thread.spawn(work).map_err(thread_error)?;
-        Ok(Some(Self { jobs }))
+        Ok(Some(Self { bucket, requests }))
     }
 
-    async fn run<T, F>(&self, work: F) -> Result<T>
+    /// A directory of the bucket, for objects that are written only if they are not there.
+    pub(crate) fn location(&self, dir: &Path) -> Result<CheckpointLocation> {
+        let key = key(dir)?;
+        let location = self.bucket.object_dir(key.as_ref())?;
+        location.ok_or_else(|| WeirError::internal("a bucket is no object store"))
+    }
+
+    /// What `work` gives, done on the thread of the store; `action` (a verb) and `path` are for the error.
+    async fn run<T, F>(&self, action: &'static str, path: &Path, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(Arc<dyn ObjectStore>) -> BoxFuture<'static, object_store::Result<T>>
             + Send
             + 'static,
     {
-        let (answer, answered) = oneshot::channel();
-        let job: Job = Box::new(|store| {
-            async move {
-                // Nobody may be waiting any more.
-                drop(answer.send(work(store).await));
-            }
-            .boxed()
-        });
-        let ended = || WeirError::internal("the thread of an object store has ended");
-        self.jobs.send(job).map_err(|_| ended())?;
-        let result = answered.await.map_err(|_| ended())?;
-        result.map_err(|error| {
-            WeirError::external(format!("the object store answers: {error}")).with_source(error)
-        })
+        let path = path.display().to_string();
+        Ok(self.requests.run(action, &path, work).await?)
     }
 
-    /// The objects below a directory, at any depth: keys and what is known of them.
+    /// The objects below a directory, at any depth, sorted by key: keys and what is known of them.
     pub(crate) async fn list(&self, dir: &Path) -> Result<Vec<(String, Object)>> {
         let prefix = key(dir)?;
-        self.run(move |store| {
+        self.run("list", dir, move |store| {
             async move {
                 let below = (!prefix.as_ref().is_empty()).then_some(&prefix);
-                let found = store.list(below);
-                found
-                    .map_ok(|meta| (meta.location.to_string(), Object::from(&meta)))
-                    .try_collect()
-                    .await
+                let mut listed: Vec<ObjectMeta> = store.list(below).try_collect().await?;
+                listed.sort_unstable_by(|a, b| a.location.cmp(&b.location));
+                listed.dedup_by(|a, b| a.location == b.location);
+                let mut objects = Vec::with_capacity(listed.len());
+                for meta in &listed {
+                    if meta.location == prefix || is_folder(store.as_ref(), meta).await? {
+                        continue;
+                    }
+                    objects.push((meta.location.to_string(), Object::from(meta)));
+                }
+                Ok(objects)
             }
             .boxed()
         })
@@ -157,7 +149,7 @@ impl Remote {
     /// What is known of an object; `None` if it is not there.
     pub(crate) async fn look(&self, path: &Path) -> Result<Option<Object>> {
         let key = key(path)?;
-        self.run(move |store| {
+        self.run("look at", path, move |store| {
             async move { found(store.head(&key).await).map(|meta| meta.map(|meta| (&meta).into())) }
                 .boxed()
         })
@@ -167,7 +159,7 @@ impl Remote {
     /// The bytes of a small object; `None` if it is not there.
     pub(crate) async fn read(&self, path: &Path) -> Result<Option<Vec<u8>>> {
         let key = key(path)?;
-        self.run(move |store| {
+        self.run("read", path, move |store| {
             async move {
                 match found(store.get(&key).await)? {
                     Some(object) => Ok(Some(object.bytes().await?.to_vec())),
@@ -179,24 +171,45 @@ impl Remote {
         .await
     }
 
+    /// Some of the bytes of an object.
+    pub(crate) async fn part(&self, path: &Path, range: Range<u64>) -> Result<Bytes> {
+        let key = key(path)?;
+        self.run("read", path, move |store| {
+            async move { store.get_range(&key, range).await }.boxed()
+        })
+        .await
+    }
+
     /// A copy of an object on the local disk, which goes away when it is closed, and what is known of the object; `None` if it is not
-    /// there.
-    pub(crate) async fn fetch(&self, path: &Path) -> Result<Option<(File, Object)>> {
+    /// there. `size` is what it was when somebody looked: what is large comes in parts, so that none takes long.
+    pub(crate) async fn fetch(&self, path: &Path, size: u64) -> Result<Option<(File, Object)>> {
         let key = key(path)?;
         let mut copy = tempfile::tempfile().map_err(|error| copy_error(path, error))?;
         let fetched = self
-            .run(move |store| {
+            .run("read", path, move |store| {
                 async move {
-                    let Some(object) = found(store.get(&key).await)? else {
+                    let mut options = GetOptions::default();
+                    if size > FETCHED_BYTES {
+                        options.range = Some((0..FETCHED_BYTES).into());
+                    }
+                    let Some(first) = found(store.get_opts(&key, options).await)? else {
                         return Ok(None);
                     };
-                    let known = Object::from(&object.meta);
-                    let mut parts = object.into_stream();
-                    while let Some(part) = parts.next().await {
-                        copy.write_all(&part?).map_err(disk)?;
+                    let (meta, mut done) = (first.meta.clone(), first.range.end);
+                    append(&mut copy, first).await?;
+                    while done < meta.size {
+                        let options = GetOptions {
+                            range: Some((done..meta.size.min(done + FETCHED_BYTES)).into()),
+                            // All parts are of one version.
+                            if_match: meta.e_tag.clone(),
+                            ..GetOptions::default()
+                        };
+                        let next = store.get_opts(&key, options).await?;
+                        done = next.range.end;
+                        append(&mut copy, next).await?;
                     }
                     copy.rewind().map_err(disk)?;
-                    Ok(Some((copy, known)))
+                    Ok(Some((copy, Object::from(&meta))))
                 }
                 .boxed()
             })
@@ -207,7 +220,7 @@ impl Remote {
     /// Writes an object with the content of a file, from its beginning; what was there is replaced.
     pub(crate) async fn store(&self, path: &Path, mut file: File) -> Result<()> {
         let key = key(path)?;
-        self.run(move |store| {
+        self.run("write", path, move |store| {
             async move {
                 file.rewind().map_err(disk)?;
                 let mut part = read_part(&mut file)?;
@@ -230,9 +243,10 @@ impl Remote {
 
     /// Gives an object another name; false if it is not there.
     pub(crate) async fn rename(&self, from: &Path, to: &Path) -> Result<bool> {
-        let (from, to) = (key(from)?, key(to)?);
-        self.run(move |store| {
+        let (source, target) = (key(from)?, key(to)?);
+        self.run("rename", from, move |store| {
             async move {
+                let (from, to) = (source, target);
                 if found(store.copy(&from, &to).await)?.is_none() {
                     return Ok(false);
                 }
@@ -248,15 +262,17 @@ impl Remote {
     pub(crate) async fn remove(&self, path: &Path) -> Result<bool> {
         let there = self.look(path).await?.is_some();
         let key = key(path)?;
-        self.run(move |store| async move { found(store.delete(&key).await).map(drop) }.boxed())
-            .await?;
+        self.run("delete", path, move |store| {
+            async move { found(store.delete(&key).await).map(drop) }.boxed()
+        })
+        .await?;
         Ok(there)
     }
 
     /// Deletes everything below a directory.
     pub(crate) async fn remove_dir(&self, dir: &Path) -> Result<()> {
         let prefix = key(dir)?;
-        self.run(move |store| {
+        self.run("delete", dir, move |store| {
             async move {
                 let keys = store.list(Some(&prefix)).map_ok(|meta| meta.location);
                 let delete = |key: Key| {
@@ -271,6 +287,15 @@ impl Remote {
     }
 }
 
+/// Appends what came of an object to its copy.
+async fn append(copy: &mut File, came: GetResult) -> object_store::Result<()> {
+    let mut parts = came.into_stream();
+    while let Some(part) = parts.next().await {
+        copy.write_all(&part?).map_err(disk)?;
+    }
+    Ok(())
+}
+
 /// The next part of a file, shorter only at its end.
 fn read_part(file: &mut File) -> object_store::Result<Vec<u8>> {
     let mut part = Vec::new();
@@ -280,12 +305,12 @@ fn read_part(file: &mut File) -> object_store::Result<Vec<u8>> {
     Ok(part)
 }
 
-/// What is not there is no error.
-fn found<T>(result: object_store::Result<T>) -> object_store::Result<Option<T>> {
-    match result {
-        Ok(found) => Ok(Some(found)),
-        Err(object_store::Error::NotFound { .. }) => Ok(None),
-        Err(error) => Err(error),
+/// Whether an object stands for a directory: people and programs that make "folders" write empty objects whose keys end with a
+/// slash, which a listing gives without it and nobody finds by that name.
+async fn is_folder(store: &dyn ObjectStore, meta: &ObjectMeta) -> object_store::Result<bool> {
+    match meta.size {
+        0 => Ok(found(store.head(&meta.location).await)?.is_none()),
+        _ => Ok(false),
     }
 }
 
@@ -307,10 +332,6 @@ fn disk(error: std::io::Error) -> object_store::Error {
 fn copy_error(path: &Path, error: std::io::Error) -> WeirError {
     let message = format!("no room for a local copy of '{}': {error}", path.display());
     WeirError::external(message).with_source(error)
-}
-
-fn thread_error(error: std::io::Error) -> WeirError {
-    WeirError::external("a thread for an object store cannot be started").with_source(error)
 }
 
 #[cfg(test)]
@@ -336,13 +357,16 @@ mod tests {
     #[tokio::test]
     async fn objects_come_and_go_by_name_and_large_ones_in_parts() {
         let dir = Path::new("memory://remote-test/dir");
-        let remote = Remote::of(dir).expect("known").expect("remote");
+        let remote = Remote::of(dir, &ObjectStoreSettings::default())
+            .expect("known")
+            .expect("remote");
         let path = dir.join("k=a%2Fb/x y.json");
         let content = vec![7_u8; 2 * PART_BYTES + 5];
         let mut file = tempfile::tempfile().expect("a file");
         file.write_all(&content).expect("written");
         remote.store(&path, file).await.expect("stored");
-        let (mut copy, object) = remote.fetch(&path).await.expect("read").expect("there");
+        let fetched = remote.fetch(&path, content.len() as u64).await;
+        let (mut copy, object) = fetched.expect("read").expect("there");
         let mut read = Vec::new();
         copy.read_to_end(&mut read).expect("read");
         assert!(read == content && object.size == content.len() as u64);

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::pin::pin;
 
 use futures::FutureExt;
-use weir_runtime::{Result, WeirError};
+use weir_runtime::{ObjectStoreSettings, Result, WeirError};
+use weir_state::CheckpointLocation;
 
 use super::remote::{Address, Remote};
 
@@ -20,12 +21,26 @@ pub(crate) enum Store {
 }
 
 impl Store {
-    /// The place of this path.
+    /// The place of this path; `settings` say how an object store is reached.
     ///
     /// # Errors
-    /// If there is no such kind of object store.
-    pub(crate) fn of(path: &Path) -> Result<Self> {
-        Ok(Remote::of(path)?.map_or(Self::Local, Self::Remote))
+    /// If there is no such kind of object store, or the settings do not fit.
+    pub(crate) fn of(path: &Path, settings: &ObjectStoreSettings) -> Result<Self> {
+        Ok(Remote::of(path, settings)?.map_or(Self::Local, Self::Remote))
+    }
+
+    /// A directory of this place, for files that are written atomically.
+    ///
+    /// # Errors
+    /// If it is not valid unicode.
+    pub(crate) fn location(&self, dir: &Path) -> Result<CheckpointLocation> {
+        if let Self::Remote(remote) = self {
+            return remote.location(dir);
+        }
+        let text = dir.to_str().ok_or_else(|| {
+            WeirError::config(format!("path '{}' is not valid unicode", dir.display()))
+        })?;
+        Ok(CheckpointLocation::open(text)?)
     }
 
     /// Names directly in a directory; `None` if there is no such directory.

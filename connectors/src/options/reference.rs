@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use super::OptionSpec;
-use crate::file::options::{FORMATS, SINK, SOURCE, format_read_options, format_write_options};
+use crate::file::options::{
+    FORMATS, OBJECT_STORES, SINK, SOURCE, format_read_options, format_write_options,
+};
 
 /// `docs/options.md`: every option of every source and sink that is opened by name, with what holds without it and what it means.
 pub fn reference() -> String {
@@ -51,6 +53,11 @@ pub fn reference() -> String {
         &mut page,
         "Sinks: format `console`",
         crate::console::OPTIONS,
+    );
+    section(
+        &mut page,
+        "Object stores: of sources and sinks of files, of any query for its checkpoint, and of the session, there also with `spark.hadoop.` before",
+        OBJECT_STORES,
     );
     page
 }

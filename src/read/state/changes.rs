@@ -8,7 +8,7 @@ use weir_operators::{LIST_OF, stored_sessions};
 use weir_runtime::{Epoch, Result, WeirError};
 use weir_state::{CheckpointLocation, StateEntry, StateReader, TableKind, TableSpec};
 
-use super::{Decode, number, operator, table};
+use super::{Decode, location, number, operator, table};
 use crate::dataframe::DataFrame;
 use crate::read::OptionTexts;
 use crate::session::Session;
@@ -49,7 +49,7 @@ pub(super) async fn feed(
             "options 'readChangeFeed' and 'batchId' exclude each other: epochs are '{FIRST}' to '{LAST}'"
         )));
     }
-    let location = CheckpointLocation::open(path)?;
+    let location = location(session, path, options)?;
     let first = number(options, FIRST)?.ok_or_else(|| {
         WeirError::config(format!(
             "option 'readChangeFeed' needs option '{FIRST}', the first epoch"

@@ -183,6 +183,60 @@ fn open_location_that_cannot_be_used_says_what_is_allowed() {
 }
 
 #[test]
+fn open_object_store_that_is_not_compiled_in_names_the_feature() {
+    for (text, feature) in [
+        ("gs://bucket/x", "`gcp`"),
+        ("az://container/x", "`azure`"),
+        (
+            "abfss://container@account.dfs.core.windows.net/x",
+            "`azure`",
+        ),
+    ] {
+        let error = CheckpointLocation::open(text).expect_err(text).to_string();
+        assert!(error.contains(text) && error.contains(feature), "{error}");
+    }
+    let off = StateError::UnsupportedScheme {
+        location: "s3a://bucket/x".to_owned(),
+        scheme: "s3a".to_owned(),
+    };
+    assert!(off.to_string().contains("feature `aws`"), "{off}");
+}
+
+#[test]
+fn open_keys_in_an_address_are_refused_and_not_repeated() {
+    for text in [
+        "s3a://AKIA:hush@bucket/x",
+        "s3://hush@bucket/x",
+        "s3a://AKIA:hu/sh@bucket/x",
+        "abfss://container:hush@account/x",
+    ] {
+        let error = CheckpointLocation::open(text).expect_err(text).to_string();
+        assert!(
+            !error.contains("hu") && error.contains("fs.s3a.secret.key"),
+            "{error}"
+        );
+    }
+}
+
+#[cfg(feature = "aws")]
+#[test]
+fn open_address_of_an_object_is_taken_letter_by_letter() {
+    let of = |text| CheckpointLocation::open(text).expect(text);
+    for (text, shown) in [
+        ("s3://bucket", "s3://bucket"),
+        ("s3://bucket/a b/c#1?x%20/", "s3://bucket/a b/c#1?x%20"),
+    ] {
+        assert_eq!(of(text).display(), shown);
+    }
+    let dir = of("s3a://bucket/a#b").object_dir("c%2F/d").expect("a path");
+    assert_eq!(
+        dir.expect("a store").display_of("1"),
+        "s3a://bucket/a#b/c%2F/d/1"
+    );
+    assert!(CheckpointLocation::open("s3://bucket/a//b").is_err());
+}
+
+#[test]
 fn open_memory_by_the_same_name_is_the_same_store_until_forgotten() {
     let name = uuid::Uuid::new_v4().to_string();
     let url = format!("memory://{name}/ck");

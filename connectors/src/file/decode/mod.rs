@@ -11,7 +11,7 @@ pub mod csv;
 mod error;
 pub mod json;
 mod lines;
-pub mod parquet;
+pub(crate) mod parquet;
 pub mod parse;
 mod settings;
 pub mod text;

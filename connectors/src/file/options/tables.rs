@@ -1,6 +1,22 @@
 //! The tables: every option of files, in the order in which the documentation lists them.
 
+use weir_state::location::OBJECT_STORE_SETTINGS;
+
 use crate::options::{OptionSpec, spec};
+
+/// Options of object stores, which sources, sinks, checkpoints and sessions have.
+pub const OBJECT_STORES: &[OptionSpec] = &object_stores();
+
+const fn object_stores() -> [OptionSpec; OBJECT_STORE_SETTINGS.len()] {
+    let mut specs = [spec("", "", ""); OBJECT_STORE_SETTINGS.len()];
+    let mut next = 0;
+    while next < specs.len() {
+        let setting = OBJECT_STORE_SETTINGS[next];
+        specs[next] = spec(setting.name, setting.default, setting.meaning);
+        next += 1;
+    }
+    specs
+}
 
 /// Options of the file source, whatever the format.
 pub const SOURCE: &[OptionSpec] = &[

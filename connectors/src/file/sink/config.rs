@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use weir_runtime::{Result, WeirError};
+use weir_runtime::{ObjectStoreSettings, Result, WeirError};
 
 use crate::file::decode::parse::Zone;
 use crate::file::encode::WriteFormat;
@@ -37,6 +37,8 @@ pub struct FileSinkConfig {
     pub time_zone: Zone,
     /// `fileSink.log.*`: how the manifest is kept.
     pub log: LogSettings,
+    /// `fs.s3a.*`: how the object store is reached that the path is in.
+    pub object_stores: ObjectStoreSettings,
 }
 
 impl FileSinkConfig {
@@ -52,6 +54,7 @@ impl FileSinkConfig {
             max_open_files: MAX_OPEN_FILES,
             time_zone: Zone::default(),
             log: LogSettings::default(),
+            object_stores: ObjectStoreSettings::default(),
         }
     }
 
@@ -100,6 +103,7 @@ impl FileSinkConfig {
             max_open_files: open_files.unwrap_or(MAX_OPEN_FILES),
             time_zone,
             log: LogSettings::default(),
+            object_stores: given.object_stores()?,
         };
         config.validate()?;
         Ok(config)

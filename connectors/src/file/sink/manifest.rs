@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-use weir_runtime::{Epoch, Fault, Result, WeirError};
+use weir_runtime::{Epoch, Fault, ObjectStoreSettings, Result, WeirError};
 
 use crate::file::source::files::FoundFile;
 use crate::file::store::{Store, io_error, wait};
@@ -325,12 +325,13 @@ async fn fold_numbers<T: Default>(
 /// The data files of committed epochs in an output directory, in the order in which they were committed; `None` if the
 /// directory has no `_spark_metadata`, so that nobody knows.
 ///
-/// The manifest holds absolute paths. If the directory was moved since, the files are looked for where it is now.
+/// The manifest holds absolute paths. If the directory was moved since, the files are looked for where it is now. An object store is
+/// reached by what the environment says.
 ///
 /// # Errors
 /// If the manifest is damaged or cannot be read.
 pub fn committed_files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
-    let store = Store::of(dir)?;
+    let store = Store::of(dir, &ObjectStoreSettings::default())?;
     let entries = committed_entries(&store, dir);
     Ok(wait(entries)?.map(|files| files.into_iter().map(|file| file.path).collect()))
 }

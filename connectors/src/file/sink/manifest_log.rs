@@ -53,15 +53,8 @@ impl ManifestLog {
         config: &FileSinkConfig,
     ) -> Result<Self> {
         let dir = root.join(manifest::DIR);
-        let text = dir.to_str().ok_or_else(|| {
-            WeirError::config(format!(
-                "path '{}' of the file sink is not valid unicode",
-                root.display()
-            ))
-        })?;
-        let location = CheckpointLocation::open(text)?;
         let mut log = Self {
-            location,
+            location: store.location(&dir)?,
             store,
             dir,
             owner,

@@ -60,7 +60,7 @@ impl FileSink {
         config.validate()?;
         let root = uri::any_path("the file sink", &config.path)?;
         Ok(Self {
-            store: Store::of(&root)?,
+            store: Store::of(&root, &config.object_stores)?,
             root,
             config: Arc::new(config),
         })

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use weir_runtime::{Epoch, Fault, Result, WeirError};
-use weir_state::CheckpointLocation;
 use xxhash_rust::xxh64::xxh64;
 
 use super::hive;
@@ -104,16 +103,13 @@ impl Staging {
 
     /// Makes the final names durable before they are used.
     pub(super) async fn write_intent(&self, dir: &Path, files: &[String]) -> Result<()> {
-        let text = dir
-            .to_str()
-            .ok_or_else(|| WeirError::config("the path of the file sink is not valid unicode"))?;
         let bytes = serde_json::to_vec_pretty(&Intent {
             files: files.to_vec(),
         })
         .map_err(|error| {
             WeirError::internal("a list of file names cannot be written as JSON").with_source(error)
         })?;
-        CheckpointLocation::open(text)?.put(INTENT, bytes).await?;
+        self.store.location(dir)?.put(INTENT, bytes).await?;
         // The directories that lead to the list must survive a power cut as well.
         self.sync_all([self.dir.as_path()])
     }

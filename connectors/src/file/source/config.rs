@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use weir_runtime::{Result, WeirError};
+use weir_runtime::{ObjectStoreSettings, Result, WeirError};
 
 use super::clean::CleanSource;
 use super::files::FoundFile;
@@ -78,6 +78,8 @@ pub struct FileSourceConfig {
     /// `fileSource.cleaner.numThreads`: threads that move or delete files that were read; with 0 the planning of the next epoch waits
     /// for it.
     pub cleaner_threads: usize,
+    /// `fs.s3a.*`: how the object store is reached that the path is in.
+    pub object_stores: ObjectStoreSettings,
     /// Columns that are known to stand in the names of directories.
     pub(crate) partition_columns: Vec<String>,
     /// All files there are, where nobody shall look for them again.
@@ -112,6 +114,7 @@ impl FileSourceConfig {
             ignore_manifests: false,
             log: LogSettings::default(),
             cleaner_threads: 1,
+            object_stores: ObjectStoreSettings::default(),
             partition_columns: Vec::new(),
             found: None,
         }
@@ -150,6 +153,7 @@ impl FileSourceConfig {
         config.read_limits(&given)?;
         config.read_listing(&given)?;
         config.time_zone = given.time_zone()?.unwrap_or_default();
+        config.object_stores = given.object_stores()?;
         if config.format.is_text() {
             config.charset = given.charset()?;
             given.codec()?;
@@ -283,17 +287,6 @@ impl FileSourceConfig {
         let listed = Listing::new(&self)?.list(&mut wanted)?;
         self.found = Some(Arc::new(listed.files));
         Ok(self)
-    }
-
-    /// The files that are there now, sorted by path.
-    ///
-    /// # Errors
-    /// If the path is not there or cannot be listed.
-    pub fn files(&self) -> Result<Vec<PathBuf>> {
-        let listed = Listing::new(self)?.list(&mut |_| true)?;
-        let mut paths: Vec<PathBuf> = listed.files.into_iter().map(|file| file.path).collect();
-        paths.sort_unstable();
-        Ok(paths)
     }
 
     /// Checks what types cannot: limits above zero, not both limits, a ratio in range, an archive outside of the path, columns

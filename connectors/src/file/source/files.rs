@@ -163,7 +163,7 @@ impl PlannedFile {
         })?;
         let (copy, found) = match store {
             Store::Local => (None, FoundFile::look(store, &path)?),
-            Store::Remote(remote) => wait(remote.fetch(&path))?
+            Store::Remote(remote) => wait(remote.fetch(&path, self.size))?
                 .map(|(copy, object)| (copy, FoundFile::remote(path.clone(), object)))
                 .unzip(),
         };

@@ -49,7 +49,7 @@ impl Listing {
             .transpose()?;
         let root = uri::any_path("the file source", &config.path)?;
         Ok(Self {
-            store: Store::of(&root)?,
+            store: Store::of(&root, &config.object_stores)?,
             root,
             name,
             recursive: config.recursive_file_lookup,

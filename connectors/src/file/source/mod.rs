@@ -12,6 +12,7 @@
 
 mod builder;
 mod clean;
+mod columns;
 mod config;
 mod dead_letters;
 pub(crate) mod files;

@@ -95,15 +95,25 @@ impl ParquetReader {
 ///
 /// # Errors
 /// A file is no Parquet file, or two files have columns of one name and different types.
-pub fn columns_of(files: &[PathBuf]) -> Result<SchemaRef, DecodeError> {
-    let mut merged = Schema::empty();
-    for path in files {
+pub(crate) fn columns_of(files: &[PathBuf]) -> Result<SchemaRef, DecodeError> {
+    columns_of_readers(files.iter().map(|path| {
         let name: Arc<str> = path.display().to_string().into();
         let file = File::open(path).map_err(|source| DecodeError::Read {
             file: Arc::clone(&name),
             line: 0,
             source,
         })?;
+        Ok((name, file))
+    }))
+}
+
+/// As [`columns_of`], of files that are open, each with its name.
+pub(crate) fn columns_of_readers<R: ChunkReader>(
+    files: impl Iterator<Item = Result<(Arc<str>, R), DecodeError>>,
+) -> Result<SchemaRef, DecodeError> {
+    let mut merged = Schema::empty();
+    for file in files {
+        let (name, file) = file?;
         let metadata = load(&file).map_err(|source| DecodeError::Parquet {
             file: Arc::clone(&name),
             source,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weir_runtime::{FailPoints, Fault};
+use weir_runtime::{FailPoints, Fault, ObjectStoreSettings};
 use weir_state::CheckpointLocation;
 
 use super::super::{manifest, staging};
@@ -12,7 +12,9 @@ use crate::file::remote::Remote;
 
 /// All objects below the output, as paths.
 async fn objects(dir: &Path) -> Vec<PathBuf> {
-    let remote = Remote::of(dir).unwrap().unwrap();
+    let remote = Remote::of(dir, &ObjectStoreSettings::default())
+        .unwrap()
+        .unwrap();
     let listed = remote.list(dir).await.unwrap();
     listed
         .into_iter()
@@ -21,7 +23,9 @@ async fn objects(dir: &Path) -> Vec<PathBuf> {
 }
 
 async fn ids(dir: &Path, files: &[PathBuf]) -> Vec<i64> {
-    let remote = Remote::of(dir).unwrap().unwrap();
+    let remote = Remote::of(dir, &ObjectStoreSettings::default())
+        .unwrap()
+        .unwrap();
     let mut ids = Vec::new();
     for file in files {
         let bytes = remote.read(file).await.unwrap().expect("it is there");

@@ -1,0 +1,169 @@
+//! Queries from a bucket into a bucket, their input, and what their tables hold.
+
+use std::sync::{Arc, Mutex};
+
+use arrow::array::RecordBatch;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use weir::prelude::*;
+
+use crate::bucket::Bucket;
+
+/// Columns of [`lines`].
+pub(crate) const COLUMNS: &str = "id BIGINT, k STRING, ts TIMESTAMP";
+/// Partitions whose names are hard on paths and URLs.
+const KEYS: [&str; 3] = ["a/b", "100% x", "città #1"];
+
+/// A file of JSON lines. Event times rise from file to file.
+pub(crate) fn lines(file: u64, rows: u64) -> String {
+    let line = |row: u64| {
+        let millis = 1_767_225_600_000 + file * 10_000 + row * 37 % 9_000;
+        let time = chrono::DateTime::from_timestamp_millis(i64::try_from(millis).unwrap()).unwrap();
+        let key = KEYS[usize::try_from(row).unwrap() % KEYS.len()];
+        format!(
+            "{{\"id\":{},\"k\":\"{key}\",\"ts\":\"{}\"}}\n",
+            file * 1_000 + row,
+            time.to_rfc3339()
+        )
+    };
+    (0..rows).map(line).collect()
+}
+
+/// A query over JSON files, which writes files.
+#[derive(Clone)]
+pub(crate) struct Job {
+    pub(crate) input: String,
+    pub(crate) output: String,
+    pub(crate) checkpoint: String,
+    pub(crate) format: &'static str,
+    /// Counts and sums by window instead of the rows themselves.
+    pub(crate) windows: bool,
+    /// Files of an epoch.
+    pub(crate) files: u64,
+    pub(crate) trigger: Trigger,
+    pub(crate) engine: QueryConfig,
+}
+
+impl Job {
+    /// From `in` to `NAME/out` of a bucket, with the checkpoint beside it.
+    pub(crate) fn of(bucket: &Bucket, name: &str) -> Self {
+        Self {
+            input: bucket.url("in"),
+            output: bucket.url(&format!("{name}/out")),
+            checkpoint: bucket.url(&format!("{name}/checkpoint")),
+            format: "parquet",
+            windows: false,
+            files: 1,
+            trigger: Trigger::AvailableNow,
+            engine: QueryConfig {
+                parallelism: 2,
+                ..QueryConfig::default()
+            },
+        }
+    }
+
+    pub(crate) async fn start(&self, session: &Session) -> Result<StreamingQuery> {
+        let rows = session
+            .read_stream()
+            .format("json")
+            .schema(COLUMNS)
+            .option("maxFilesPerTrigger", self.files)
+            .load(&self.input)?;
+        let (frame, by) = match self.windows {
+            false => (rows, vec!["k"]),
+            true => {
+                rows.with_watermark("ts", "15 seconds")?
+                    .create_or_replace_temp_view("events")?;
+                let counts = "SELECT window.start AS start, k, count(*) AS n, sum(id) AS s FROM events \
+                              GROUP BY window(ts, '10 seconds'), k";
+                (session.sql(counts).await?, vec![])
+            }
+        };
+        frame
+            .write_stream()
+            .format(self.format)
+            .partition_by(by)
+            .engine(self.engine.clone())
+            .trigger(self.trigger)
+            .checkpoint(&self.checkpoint)
+            .start_path(&self.output)
+            .await
+    }
+
+    /// Runs until everything that is there is done.
+    pub(crate) async fn run(&self, session: &Session) -> Result<()> {
+        self.start(session).await?.await_termination().await
+    }
+
+    /// Columns of the output.
+    pub(crate) fn columns(&self) -> &'static str {
+        match self.windows {
+            false => COLUMNS,
+            true => "start TIMESTAMP, k STRING, n BIGINT, s BIGINT",
+        }
+    }
+
+    /// The rows of the output as its manifest gives them.
+    pub(crate) async fn table(&self, session: &Session) -> Vec<String> {
+        let table = session.read().format(self.format).schema(self.columns());
+        let table = table.load(&self.output).await.unwrap();
+        texts(&table.collect().await.unwrap())
+    }
+}
+
+/// Rows as values with `|` between them, sorted.
+pub(crate) fn texts(batches: &[RecordBatch]) -> Vec<String> {
+    let options = FormatOptions::default().with_null("null");
+    let mut rows = Vec::new();
+    for batch in batches {
+        let columns: Vec<_> = batch
+            .columns()
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap())
+            .collect();
+        rows.extend((0..batch.num_rows()).map(|row| {
+            let values: Vec<String> = columns
+                .iter()
+                .map(|column| column.value(row).to_string())
+                .collect();
+            values.join("|")
+        }));
+    }
+    rows.sort();
+    rows
+}
+
+/// Rows that a query hands over, epoch by epoch.
+#[derive(Clone, Default)]
+pub(crate) struct Taken(Arc<Mutex<Vec<(u64, Vec<String>)>>>);
+
+impl Taken {
+    /// The writer that fills it.
+    pub(crate) fn writer(&self, frame: &DataFrame) -> DataStreamWriter {
+        let taken = self.clone();
+        frame.write_stream().foreach_batch(move |frame, epoch| {
+            let taken = taken.clone();
+            async move {
+                let rows = texts(&frame.collect().await?);
+                taken.0.lock().unwrap().push((epoch, rows));
+                Ok(())
+            }
+        })
+    }
+
+    /// What came since the last call, sorted.
+    pub(crate) fn rows(&self) -> Vec<String> {
+        let epochs = std::mem::take(&mut *self.0.lock().unwrap());
+        let mut rows: Vec<String> = epochs.into_iter().flat_map(|(_, rows)| rows).collect();
+        rows.sort();
+        rows
+    }
+}
+
+/// What a stream gives that runs until everything that is there is done.
+pub(crate) async fn all_of(frame: &DataFrame, checkpoint: &str) -> Vec<String> {
+    let taken = Taken::default();
+    let writer = taken.writer(frame).checkpoint(checkpoint);
+    let query = writer.trigger(Trigger::AvailableNow).start().await.unwrap();
+    query.await_termination().await.unwrap();
+    taken.rows()
+}
