@@ -1,13 +1,13 @@
-//! `session.read()`: opens bounded data. Text formats are read by the same decoders as streams, Parquet by DataFusion.
+//! `session.read()`: opens bounded data. Files are read by the same decoders as streams, most Parquet by DataFusion.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::prelude::ParquetReadOptions;
 use weir_connectors::file::decode::ParquetColumns;
 use weir_connectors::file::sink::manifest::committed_files;
-use weir_connectors::file::source::{FileSource, FileSourceConfig};
+use weir_connectors::file::source::{FileSource, FileSourceConfig, orc_columns};
 use weir_connectors::kafka::source::{KafkaSource, KafkaSourceConfig};
 use weir_runtime::{Result, Source, WeirError};
 
@@ -40,7 +40,7 @@ impl DataFrameReader {
         }
     }
 
-    /// The format: json, csv, parquet, avro or text; kafka, see [`open`](Self::open); `statestore` and `state-metadata` over the checkpoint of a query, running or not.
+    /// The format: json, csv, parquet, avro, orc (with the feature of that name) or text; kafka, see [`open`](Self::open); `statestore` and `state-metadata` over the checkpoint of a query, running or not.
     #[must_use]
     pub fn format(mut self, format: impl Into<String>) -> Self {
         self.format = Some(format.into());
@@ -105,17 +105,37 @@ impl DataFrameReader {
                 self.session.settings().get(TIME_ZONE).unwrap_or_default(),
             );
         }
-        let (directory, only) = place(path);
-        let mut config = FileSourceConfig::from_options(
-            &format,
-            &directory,
-            self.schema.clone(),
-            self.options.texts(),
-        )?;
-        if let Some(only) = only {
-            config.path_glob_filter = Some(only);
+        if format.eq_ignore_ascii_case("orc") {
+            return self.load_orc(path);
         }
+        let config = self.config(&format, path, self.schema.clone())?;
         self.files(config.add_partition_columns()?, 1)
+    }
+
+    /// The source of a table; of one file only if that is what the path names.
+    fn config(
+        &self,
+        format: &str,
+        path: &str,
+        schema: Option<SchemaRef>,
+    ) -> Result<FileSourceConfig> {
+        let (directory, only) = place(path);
+        let options = self.options.texts();
+        let mut config = FileSourceConfig::from_options(format, &directory, schema, options)?;
+        config.path_glob_filter = only.or(config.path_glob_filter);
+        Ok(config)
+    }
+
+    /// Without a schema the columns are those of the files.
+    fn load_orc(self, path: &str) -> Result<DataFrame> {
+        let given = self.schema.clone();
+        let schema = given.clone().unwrap_or_else(|| Arc::new(Schema::empty()));
+        let mut config = self.config("orc", path, Some(schema))?;
+        if given.is_none() {
+            let files = files_with_columns(&config, path)?;
+            config.schema = orc_columns(&files)?;
+        }
+        self.files(config.add_partition_columns()?, self.session.parallelism())
     }
 
     /// The table of a format that needs no path: kafka, from the earliest to the latest offsets unless options say otherwise. Each
@@ -152,29 +172,21 @@ impl DataFrameReader {
 
     /// Files without partition columns are read by DataFusion, which leaves out what a query does not need.
     async fn load_parquet(self, path: &str) -> Result<DataFrame> {
-        let is_remote = path.contains("://") && !path.starts_with("file://");
-        let (directory, only) = place(path);
         let given = self
             .schema
             .clone()
             .unwrap_or_else(|| Arc::new(Schema::empty()));
-        let options = self.options.texts();
-        let mut config =
-            FileSourceConfig::from_options("parquet", &directory, Some(given), options)?;
-        config.path_glob_filter = only.or(config.path_glob_filter);
+        let mut config = self.config("parquet", path, Some(given))?;
         let with_partitions = config.clone().add_partition_columns()?;
-        let is_plain =
-            with_partitions.partition_columns().is_empty() && options.is_empty() && !is_remote;
+        let is_plain = with_partitions.partition_columns().is_empty()
+            && self.options.texts().is_empty()
+            && !is_remote(path);
         if is_plain && self.schema.is_some() {
             return self.load_plain_parquet(path).await;
         }
         if self.schema.is_none() {
-            if is_remote {
-                return Err(WeirError::plan(format!(
-                    "a table of parquet files at '{path}' needs a schema: columns are looked up on the local disk only"
-                )));
-            }
-            let columns = columns_of(&config);
+            let files = files_with_columns(&config, path);
+            let columns = files.and_then(|files| parquet_columns(&files));
             // In INT96 Spark keeps instants; DataFusion takes them for times without a zone. What is wrong with plain files is told
             // when they are read.
             if is_plain && !columns.as_ref().is_ok_and(|columns| columns.has_int96) {
@@ -239,6 +251,14 @@ impl DataFrameReader {
         self.format("parquet").load(path).await
     }
 
+    /// Shorthand for `format("orc").load(path)`.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub async fn orc(self, path: &str) -> Result<DataFrame> {
+        self.format("orc").load(path).await
+    }
+
     /// Shorthand for `format("text").load(path)`.
     ///
     /// # Errors
@@ -248,8 +268,18 @@ impl DataFrameReader {
     }
 }
 
-/// The columns of all files.
-fn columns_of(config: &FileSourceConfig) -> Result<ParquetColumns> {
+fn is_remote(path: &str) -> bool {
+    path.contains("://") && !path.starts_with("file://")
+}
+
+/// The files that say which columns a table without a schema has.
+fn files_with_columns(config: &FileSourceConfig, path: &str) -> Result<Vec<PathBuf>> {
+    if is_remote(path) {
+        return Err(WeirError::plan(format!(
+            "a table of {} files at '{path}' needs a schema: columns are looked up on the local disk only",
+            config.format.name()
+        )));
+    }
     let files = config.files()?;
     if files.is_empty() {
         return Err(WeirError::config(format!(
@@ -258,7 +288,11 @@ fn columns_of(config: &FileSourceConfig) -> Result<ParquetColumns> {
         ))
         .with_condition("UNABLE_TO_INFER_SCHEMA"));
     }
-    ParquetColumns::of(&files).map_err(|error| {
+    Ok(files)
+}
+
+fn parquet_columns(files: &[PathBuf]) -> Result<ParquetColumns> {
+    ParquetColumns::of(files).map_err(|error| {
         WeirError::data(error.to_string())
             .with_condition("FAILED_READ_FILE")
             .with_source(error)
@@ -267,7 +301,7 @@ fn columns_of(config: &FileSourceConfig) -> Result<ParquetColumns> {
 
 fn no_format() -> WeirError {
     WeirError::config(
-        "a table needs a format, allowed: json, csv, parquet, avro, text, kafka, statestore, state-metadata",
+        "a table needs a format, allowed: json, csv, parquet, avro, orc, text, kafka, statestore, state-metadata",
     )
 }
 

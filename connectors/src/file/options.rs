@@ -13,13 +13,16 @@ use super::decode::parse::Zone;
 use super::pattern::TimePattern;
 use crate::options::{OptionSpec, Options};
 use tables::{
-    GUESS_CSV, GUESS_JSON, READ_CSV, READ_JSON, READ_PARQUET, READ_TEXT, READ_TEXT_FILES,
+    GUESS_CSV, GUESS_JSON, READ_CSV, READ_JSON, READ_ORC, READ_PARQUET, READ_TEXT, READ_TEXT_FILES,
     READ_TIMES, RECORDS, UNUSED_CSV, WRITE_AVRO, WRITE_CODEC, WRITE_CSV, WRITE_JSON, WRITE_PARQUET,
     WRITE_TEXT_FILES, WRITE_TIMES,
 };
 
-/// Formats files are read and written in.
-pub const FORMATS: &[&str] = &["json", "csv", "parquet", "avro", "text"];
+/// Formats files are read in; `orc` where the feature of that name is on.
+pub const READ_FORMATS: &[&str] = &["json", "csv", "parquet", "avro", "orc", "text"];
+
+/// Formats files are written in.
+pub const WRITE_FORMATS: &[&str] = &["json", "csv", "parquet", "avro", "text"];
 
 /// Options that reading this format has beside [`SOURCE`]; none if there is no such format.
 pub(crate) fn format_read_options(format: &str) -> Vec<OptionSpec> {
@@ -36,6 +39,7 @@ pub(crate) fn format_read_options(format: &str) -> Vec<OptionSpec> {
         .concat(),
         "text" => [READ_TEXT, READ_TEXT_FILES].concat(),
         "parquet" => READ_PARQUET.to_vec(),
+        "orc" => READ_ORC.to_vec(),
         _ => Vec::new(),
     }
 }
@@ -54,13 +58,13 @@ pub(crate) fn format_write_options(format: &str) -> Vec<OptionSpec> {
 
 /// All options of a source of this format, or `None` if there is no such format.
 pub fn source_options(format: &str) -> Option<Vec<OptionSpec>> {
-    let known = FORMATS.contains(&format);
+    let known = READ_FORMATS.contains(&format);
     known.then(|| [SOURCE.to_vec(), format_read_options(format)].concat())
 }
 
 /// All options of a sink of this format, or `None` if there is no such format.
 pub fn sink_options(format: &str) -> Option<Vec<OptionSpec>> {
-    let known = FORMATS.contains(&format);
+    let known = WRITE_FORMATS.contains(&format);
     known.then(|| [SINK.to_vec(), format_write_options(format)].concat())
 }
 

@@ -9,6 +9,8 @@ pub mod csv;
 mod error;
 pub mod json;
 mod lines;
+#[cfg(feature = "orc")]
+pub mod orc;
 pub mod parquet;
 pub mod parse;
 mod settings;
@@ -24,6 +26,8 @@ pub use error::DecodeError;
 pub use json::{JsonOptions, JsonReader};
 #[cfg(test)]
 pub(crate) use lines::tests as lines_tests;
+#[cfg(feature = "orc")]
+pub use orc::OrcReader;
 pub use parquet::{ParquetColumns, ParquetReader};
 pub use settings::{DecodeSettings, ParseMode, TimePatterns, nullable_schema};
 pub use text::{TextOptions, TextReader};

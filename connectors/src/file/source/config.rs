@@ -17,7 +17,7 @@ use crate::file::charset::Charset;
 use crate::file::decode::parse::Zone;
 use crate::file::decode::{DecodeSettings, ParseMode, TimePatterns, nullable_schema};
 use crate::file::logs::LogSettings;
-use crate::file::options::{FORMATS, source_options};
+use crate::file::options::{READ_FORMATS, source_options};
 use crate::file::pattern::TimePattern;
 use crate::file::uri;
 use crate::options::Options;
@@ -124,7 +124,7 @@ impl FileSourceConfig {
         }
     }
 
-    /// A source as a stream reader describes it: format (one of [`crate::file::options::FORMATS`]), path, columns and options by
+    /// A source as a stream reader describes it: format (one of [`crate::file::options::READ_FORMATS`]), path, columns and options by
     /// Spark's names in any letter case (the table is [`crate::file::options::source_options`]).
     ///
     /// Only `text` may go without a schema; it then has its one column `value`.
@@ -141,7 +141,7 @@ impl FileSourceConfig {
         let Some(known) = source_options(&name) else {
             return Err(WeirError::config(format!(
                 "format '{format}' cannot be read from files, allowed: {}",
-                FORMATS.join(", ")
+                READ_FORMATS.join(", ")
             ))
             .with_condition("DATA_SOURCE_NOT_FOUND"));
         };

@@ -20,6 +20,7 @@ mod glance;
 mod glob;
 mod listing;
 mod objects;
+mod orc;
 mod partition;
 mod reader;
 mod run;
@@ -39,11 +40,13 @@ use weir_runtime::{
 };
 
 pub use builder::{
-    AvroSource, CsvSource, FileSourceBuilder, JsonSource, ParquetSource, TextRecords, TextSource,
+    AvroSource, CsvSource, FileSourceBuilder, JsonSource, OrcSource, ParquetSource, TextRecords,
+    TextSource,
 };
 pub use clean::CleanSource;
 pub use config::{FileSourceConfig, Partitions};
-pub use format::{AvroOptions, ParquetOptions, ReadFormat};
+pub use format::{AvroOptions, OrcOptions, ParquetOptions, ReadFormat};
+pub use orc::orc_columns;
 pub use reader::FileReader;
 
 use crate::file::store::Store;
