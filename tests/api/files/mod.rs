@@ -6,6 +6,7 @@ mod cleaning;
 mod formats;
 mod objects;
 mod options;
+mod orc;
 mod partitions;
 mod sinks;
 mod sources;
