@@ -197,3 +197,30 @@ async fn orc_options_and_sinks_that_are_not_there_are_refused() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn orc_files_in_an_object_store_are_read_as_those_on_disk() {
+    let place = "memory://api-orc/in";
+    let objects = weir::state::CheckpointLocation::open(place).unwrap();
+    objects
+        .put("k=1/a.orc", file("types-snappy.orc"))
+        .await
+        .unwrap();
+    objects.put("k=2/b.orc", file("old.orc")).await.unwrap();
+    let read = || session().read().format("orc");
+    let table = read()
+        .schema("id BIGINT, name STRING, k INT")
+        .load(place)
+        .await
+        .unwrap();
+    let rows = table.filter("name = 'plain' AND k = 2").unwrap();
+    let rows = rows.select_expr(&["count(*)", "sum(id)"]).unwrap();
+    let plain: Vec<u64> = (0..60).filter(|id| id % 5 != 4 && id % 4 == 2).collect();
+    assert_eq!(
+        rows_of(rows).await,
+        [format!("{}|{}", plain.len(), plain.iter().sum::<u64>())]
+    );
+    let error = read().load(place).await.err().unwrap().to_string();
+    assert!(error.contains("needs a schema"), "{error}");
+    weir::state::CheckpointLocation::forget_memory("api-orc");
+}
