@@ -10,6 +10,7 @@ from pyarrow import orc
 
 HERE = pathlib.Path(__file__).parent
 UTC = datetime.timezone.utc
+decimal.getcontext().prec = 40
 
 SCHEMA = pa.schema([
     ("id", pa.int64()),

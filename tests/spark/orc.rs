@@ -25,7 +25,7 @@ const TIME_COLUMNS: [&str; 5] = [
     "cast(nested[0].at as string)",
 ];
 
-const TYPES: &str = "SELECT id, cast(id AS TINYINT) tiny, cast(-id AS SMALLINT) small, cast(id * 1000003 AS INT) whole, \
+const TYPES: &str = "SELECT id, cast(id % 100 AS TINYINT) tiny, cast(-id AS SMALLINT) small, cast(id * 1000003 AS INT) whole, \
      id * 100000000000007 big, cast(id / 4 AS FLOAT) single, id / 8 real, cast(id * 1.25 AS DECIMAL(10,2)) price, \
      cast(concat('-1234567890123456789012345678.', id) AS DECIMAL(38,10)) wide, id % 2 = 0 yes, \
      repeat(concat('ü', id % 3), cast(id % 5 AS INT)) name, cast(concat('b', id) AS BINARY) raw, \

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, RecordBatch, StructArray};
-use arrow::datatypes::{DataType, Fields, SchemaRef};
+use arrow::datatypes::{DataType, Fields, Int64Type, SchemaRef, TimestampMicrosecondType};
 use arrow::error::ArrowError;
 
 use super::problem::{Problem, Result, damage};
@@ -34,6 +34,11 @@ fn column(
 ) -> Result<ArrayRef> {
     match (way, data_type) {
         (Way::Days, _) => times.days(array),
+        (Way::Clock, _) => {
+            let micros = array.as_primitive::<Int64Type>().clone();
+            let clock = micros.reinterpret_cast::<TimestampMicrosecondType>();
+            Ok(Arc::new(clock))
+        }
         (Way::Moment(column, moment), _) => times.moments(*column, *moment, array),
         (Way::Struct(ways), DataType::Struct(fields)) => {
             structs(array.as_struct(), fields, ways, times)

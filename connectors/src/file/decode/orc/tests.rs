@@ -87,7 +87,7 @@ fn json(batch: &RecordBatch) -> Vec<Value> {
     serde_json::from_slice(&writer.into_inner()).unwrap()
 }
 
-/// Numbers that arrow writes for decimals as numbers are texts in `rows.json`.
+/// The rows that were written.
 fn expected() -> Vec<Value> {
     serde_json::from_slice(&bytes_of("rows.json")).unwrap()
 }

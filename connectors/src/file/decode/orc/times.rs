@@ -108,11 +108,8 @@ impl Times {
 
     /// What an instant that was written is read as; `None` beyond 64 bits.
     fn read(&self, written: i64, moment: Moment) -> Option<i64> {
-        let is_old = self.is_julian
-            && written < (GREGORIAN_DAY + 1) * MICROS_PER_DAY
-            && moment != Moment::SparkWall;
+        let is_old = self.is_julian && written < (GREGORIAN_DAY + 1) * MICROS_PER_DAY;
         match moment {
-            Moment::SparkWall => Some(written),
             Moment::Instant if is_old => gregorian_clock(written),
             Moment::Instant => Some(written),
             Moment::OfSession if !is_old && self.writer == self.session => Some(written),
@@ -234,7 +231,6 @@ mod tests {
             times.read(at, Moment::OfSession),
             Some(utc("2026-07-01 10:00:00"))
         );
-        assert_eq!(times.read(at, Moment::SparkWall), Some(at));
         assert_eq!(times.read(at, Moment::Instant), Some(at));
         // 2015 began at five in the morning, UTC.
         assert_eq!(times.base().ok(), Some(BASE_SECONDS + 5 * 3600));

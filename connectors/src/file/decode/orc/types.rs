@@ -83,8 +83,6 @@ pub(super) enum Moment {
     OfSession,
     /// `timestamp` read as TIMESTAMP_NTZ: a wall clock of the writer.
     Wall,
-    /// TIMESTAMP_NTZ as Spark writes it: the instant that is this wall clock in UTC.
-    SparkWall,
     /// `timestamp with local time zone`: an instant.
     Instant,
 }
@@ -93,27 +91,36 @@ impl Moment {
     pub(super) fn data_type(self) -> DataType {
         let zone = match self {
             Self::OfSession | Self::Instant => Some("UTC".into()),
-            Self::Wall | Self::SparkWall => None,
+            Self::Wall => None,
         };
         DataType::Timestamp(TimeUnit::Microsecond, zone)
     }
 
     fn of(t: &Type, wanted: Option<&DataType>) -> Option<Self> {
-        let spark = t
-            .attributes
-            .iter()
-            .find(|attribute| attribute.key() == SPARK_TYPE)
-            .map(|attribute| attribute.value());
         match t.kind() {
             Kind::TimestampInstant => Some(Self::Instant),
-            Kind::Timestamp => Some(match (spark, wanted) {
-                (Some("timestamp_ntz"), _) => Self::SparkWall,
+            // What Spark wrote as TIMESTAMP is none without a zone; others do not tell.
+            Kind::Timestamp => Some(match (spark_type(t), wanted) {
                 (None, Some(DataType::Timestamp(_, None))) => Self::Wall,
                 _ => Self::OfSession,
             }),
             _ => None,
         }
     }
+}
+
+fn spark_type(t: &Type) -> Option<&str> {
+    let mut attributes = t.attributes.iter();
+    attributes
+        .find(|attribute| attribute.key() == SPARK_TYPE)
+        .map(|attribute| attribute.value())
+}
+
+/// Spark writes TIMESTAMP_NTZ as its microseconds.
+fn is_spark_clock(t: &Type, wanted: Option<&DataType>) -> bool {
+    t.kind() == Kind::Long
+        && spark_type(t) == Some("timestamp_ntz")
+        && wanted != Some(&DataType::Int64)
 }
 
 /// What has to be done to a column that the library decoded.
@@ -123,6 +130,8 @@ pub(super) enum Way {
     Same,
     /// Days, perhaps of another calendar.
     Days,
+    /// Microseconds of a wall clock.
+    Clock,
     /// Seconds, whose fractions are in a stream of this column.
     Moment(u32, Moment),
     /// A way for each field.
@@ -136,9 +145,13 @@ pub(super) enum Way {
 /// The type that a column of the file has then, and the way there. `wanted` is the type it is to be read as, as far as is known.
 pub(super) fn plan(found: &OrcType, types: &[Type], wanted: Option<&DataType>) -> (DataType, Way) {
     let column = found.column_index();
-    if let Some(moment) = types.get(column).and_then(|t| Moment::of(t, wanted)) {
+    let t = &types[column];
+    if let Some(moment) = Moment::of(t, wanted) {
         let number = u32::try_from(column).unwrap_or(u32::MAX);
         return (moment.data_type(), Way::Moment(number, moment));
+    }
+    if is_spark_clock(t, wanted) {
+        return (Moment::Wall.data_type(), Way::Clock);
     }
     match (found, found.to_arrow_data_type()) {
         (OrcType::Date { .. }, decoded) => (decoded, Way::Days),

@@ -128,15 +128,16 @@ pub(super) fn signed(number: i64) -> Vec<u8> {
     literal(((number << 1) ^ (number >> 63)) as u64)
 }
 
+fn spark_mark(name: &str) -> StringPair {
+    StringPair {
+        key: Some("spark.sql.catalyst.type".to_owned()),
+        value: Some(name.to_owned()),
+    }
+}
+
 /// A time of `seconds` from 2015 and no fraction.
 fn time(seconds: i64, mark: Option<&str>, zone: &'static str) -> Made {
-    let attributes = mark
-        .map(|mark| StringPair {
-            key: Some("spark.sql.catalyst.type".to_owned()),
-            value: Some(mark.to_owned()),
-        })
-        .into_iter()
-        .collect();
+    let attributes = mark.map(spark_mark).into_iter().collect();
     let t = Type {
         attributes,
         ..plain(Kind::Timestamp)
@@ -183,15 +184,24 @@ fn time_of_a_writer_elsewhere_is_what_its_clock_showed() {
 }
 
 #[test]
-fn time_that_spark_marks_as_one_without_a_zone_is_the_clock_in_utc() {
-    // Spark puts 2015-01-01 12:00 down as the instant of that name in UTC, which is seven in New York.
-    let noon = time(7 * 3600, Some("timestamp_ntz"), "America/New_York");
-    for session in ["UTC", "Asia/Tokyo"] {
-        for wanted in [wall(), instant()] {
-            let read = read_in(&noon, wanted, session).unwrap();
-            assert_eq!(read, "2015-01-01T12:00:00.000000");
-        }
+fn time_that_spark_marks_as_one_without_a_zone_is_a_clock_anywhere() {
+    let mark = spark_mark("timestamp_ntz");
+    let t = Type {
+        attributes: vec![mark],
+        ..plain(Kind::Long)
+    };
+    let made = Made {
+        zone: Some("America/New_York"),
+        ..Made::one(t, vec![(StreamKind::Data, signed(1_500_000))])
+    };
+    let schema = columns_of_file(file_of(&made.bytes())).unwrap();
+    assert_eq!(schema.field(0).data_type(), &wall());
+    for wanted in [wall(), instant()] {
+        let read = read_in(&made, wanted, "Asia/Tokyo").unwrap();
+        assert_eq!(read, "1970-01-01T00:00:01.500000");
     }
+    let number = read(&made.bytes(), &settings(vec![("x", DataType::Int64)])).unwrap();
+    assert_eq!(json(&number)[0]["x"], 1_500_000);
 }
 
 #[test]
