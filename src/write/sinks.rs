@@ -67,6 +67,7 @@ impl Wanted<'_> {
                 Ok(Made::from(Arc::new(KafkaSink::new(config)?) as Arc<dyn Sink>))
             }
             "memory" => self.memory(&options),
+            "orc" => Err(orc_is_read_only()),
             "noop" => no_options("noop", &options).map(|()| Made::from(Arc::new(NoopSink::new()) as Arc<dyn Sink>)),
             _ => Err(WeirError::config(format!(
                 "a stream cannot be written to format '{format}', allowed: {FORMATS}; other targets through foreach_batch"
@@ -120,6 +121,14 @@ impl Wanted<'_> {
             table: Some((name.to_owned(), Arc::new(table))),
         })
     }
+}
+
+fn orc_is_read_only() -> WeirError {
+    WeirError::config(
+        "a stream cannot be written to format 'orc', which can be read only: its writer lacks DECIMAL and nested types; \
+         allowed for files: parquet, json, csv, avro, text",
+    )
+    .with_condition("DATA_SOURCE_NOT_FOUND")
 }
 
 fn no_options(format: &str, options: &OptionTexts) -> Result<()> {

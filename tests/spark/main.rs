@@ -3,6 +3,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod csv;
+mod orc;
 mod spark;
 mod spark_reads;
 mod weir_reads;

@@ -20,14 +20,17 @@ use crate::options::{OptionSpec, Options};
 pub(crate) use avro::BY_NAME;
 use avro::{READ_AVRO, WRITE_AVRO};
 use tables::{
-    READ_CSV, READ_JSON, READ_PARQUET, READ_TEXT, READ_TEXT_FILES, READ_TIMES, RECORDS,
+    READ_CSV, READ_JSON, READ_ORC, READ_PARQUET, READ_TEXT, READ_TEXT_FILES, READ_TIMES, RECORDS,
     WRITE_CODEC, WRITE_CSV, WRITE_JSON, WRITE_PARQUET, WRITE_TEXT_FILES, WRITE_TIMES,
 };
 use without_effect::{GUESS_CSV, GUESS_JSON, UNUSED_CSV};
 pub(crate) use without_effect::{NO_SUCH_TYPE, NO_TIME_TYPE};
 
-/// Formats files are read and written in.
-pub const FORMATS: &[&str] = &["json", "csv", "parquet", "avro", "text"];
+/// Formats files are read in; `orc` where the feature of that name is on.
+pub const READ_FORMATS: &[&str] = &["json", "csv", "parquet", "avro", "orc", "text"];
+
+/// Formats files are written in.
+pub const WRITE_FORMATS: &[&str] = &["json", "csv", "parquet", "avro", "text"];
 
 /// Options that reading this format has beside [`SOURCE`]; none if there is no such format.
 pub(crate) fn format_read_options(format: &str) -> Vec<OptionSpec> {
@@ -54,6 +57,7 @@ pub(crate) fn format_read_options(format: &str) -> Vec<OptionSpec> {
         "text" => [READ_TEXT, READ_TEXT_FILES].concat(),
         "parquet" => READ_PARQUET.to_vec(),
         "avro" => READ_AVRO.to_vec(),
+        "orc" => READ_ORC.to_vec(),
         _ => Vec::new(),
     }
 }
@@ -79,7 +83,7 @@ pub(crate) fn format_write_options(format: &str) -> Vec<OptionSpec> {
 
 /// All options of a source of this format, or `None` if there is no such format.
 pub fn source_options(format: &str) -> Option<Vec<OptionSpec>> {
-    let known = FORMATS.contains(&format);
+    let known = READ_FORMATS.contains(&format);
     known.then(|| {
         [
             SOURCE,
@@ -92,7 +96,7 @@ pub fn source_options(format: &str) -> Option<Vec<OptionSpec>> {
 
 /// All options of a sink of this format, or `None` if there is no such format.
 pub fn sink_options(format: &str) -> Option<Vec<OptionSpec>> {
-    let known = FORMATS.contains(&format);
+    let known = WRITE_FORMATS.contains(&format);
     known.then(|| [SINK, OBJECT_STORES, format_write_options(format).as_slice()].concat())
 }
 

@@ -11,6 +11,8 @@ pub mod csv;
 mod error;
 pub mod json;
 mod lines;
+#[cfg(feature = "orc")]
+pub mod orc;
 pub(crate) mod parquet;
 pub mod parse;
 mod settings;
@@ -27,6 +29,8 @@ pub use error::DecodeError;
 pub use json::{JsonOptions, JsonReader};
 #[cfg(test)]
 pub(crate) use lines::tests as lines_tests;
+#[cfg(feature = "orc")]
+pub use orc::OrcReader;
 pub use parquet::ParquetReader;
 pub use settings::{DecodeSettings, ParseMode, TimePatterns, nullable_schema};
 pub use text::{TextOptions, TextReader};

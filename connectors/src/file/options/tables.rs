@@ -261,17 +261,29 @@ pub(super) const READ_TEXT: &[OptionSpec] = &[
     spec("lineSep", "\\n, \\r\\n, \\r", "what ends a line"),
 ];
 
+/// Columns of files that name them.
+const MERGE_SCHEMA: OptionSpec = spec(
+    "mergeSchema",
+    "true",
+    "columns are found by name in every file, and a table without a schema has those of all files, whatever this says",
+);
+
+pub(super) const READ_ORC: &[OptionSpec] = &[
+    MERGE_SCHEMA,
+    spec(
+        "compression",
+        "",
+        "not used: a file says how it is compressed (zlib, snappy, lz4 and zstd are read)",
+    ),
+];
+
 pub(super) const READ_PARQUET: &[OptionSpec] = &[
     spec(
         "compression",
         "",
         "not used: files say how they are compressed",
     ),
-    spec(
-        "mergeSchema",
-        "true",
-        "columns are found by name in every file, and a table without a schema has those of all files, whatever this says",
-    ),
+    MERGE_SCHEMA,
     spec(
         "datetimeRebaseMode",
         "CORRECTED",

@@ -9,7 +9,7 @@ use weir_runtime::Result;
 use super::FileSource;
 use super::clean::CleanSource;
 use super::config::{FileSourceConfig, missing_schema, text_schema};
-use super::format::{ParquetOptions, ReadFormat};
+use super::format::{OrcOptions, ParquetOptions, ReadFormat};
 use crate::file::charset::Charset;
 use crate::file::decode::parse::Zone;
 use crate::file::decode::{CsvOptions, JsonOptions, ParseMode, TextOptions, TimePatterns};
@@ -34,6 +34,8 @@ pub type CsvSource = FileSourceBuilder<CsvOptions>;
 pub type ParquetSource = FileSourceBuilder<ParquetOptions>;
 /// A source of Avro files.
 pub type AvroSource = FileSourceBuilder<AvroOptions>;
+/// A source of ORC files; needs the feature `orc`.
+pub type OrcSource = FileSourceBuilder<OrcOptions>;
 /// A source of text files: one row for each line in the column `value`, unless a schema names it otherwise.
 pub type TextSource = FileSourceBuilder<TextOptions>;
 

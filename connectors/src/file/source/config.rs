@@ -17,7 +17,7 @@ use crate::file::charset::Charset;
 use crate::file::decode::parse::Zone;
 use crate::file::decode::{DecodeSettings, ParseMode, TimePatterns, nullable_schema};
 use crate::file::logs::LogSettings;
-use crate::file::options::{FORMATS, NO_SUCH_TYPE, source_options};
+use crate::file::options::{NO_SUCH_TYPE, READ_FORMATS, source_options};
 use crate::file::pattern::TimePattern;
 use crate::file::uri;
 use crate::options::Options;
@@ -120,7 +120,7 @@ impl FileSourceConfig {
         }
     }
 
-    /// A source as a stream reader describes it: format (one of [`crate::file::options::FORMATS`]), path, columns and options by
+    /// A source as a stream reader describes it: format (one of [`crate::file::options::READ_FORMATS`]), path, columns and options by
     /// Spark's names in any letter case (the table is [`crate::file::options::source_options`]).
     ///
     /// Only `text` may go without a schema, which then has its one column `value`, and `avro` with the option `avroSchema`.
@@ -137,7 +137,7 @@ impl FileSourceConfig {
         let Some(known) = source_options(&name) else {
             return Err(WeirError::config(format!(
                 "format '{format}' cannot be read from files, allowed: {}",
-                FORMATS.join(", ")
+                READ_FORMATS.join(", ")
             ))
             .with_condition("DATA_SOURCE_NOT_FOUND"));
         };

@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 use weir_runtime::{Result, WeirError};
 
 use super::config::text_schema;
+use super::orc;
 use crate::file::charset::Charset;
 use crate::file::codec::{self, Codec};
 use crate::file::decode::{
@@ -36,11 +37,23 @@ pub enum ReadFormat {
     Text(TextOptions),
     /// Apache Avro, object container files.
     Avro(AvroOptions),
+    /// Apache ORC; needs the feature `orc`.
+    Orc(OrcOptions),
 }
+
+/// Options of the ORC format when reading: there are none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OrcOptions;
 
 impl From<AvroOptions> for ReadFormat {
     fn from(options: AvroOptions) -> Self {
         Self::Avro(options)
+    }
+}
+
+impl From<OrcOptions> for ReadFormat {
+    fn from(options: OrcOptions) -> Self {
+        Self::Orc(options)
     }
 }
 
@@ -69,7 +82,7 @@ impl From<TextOptions> for ReadFormat {
 }
 
 impl ReadFormat {
-    /// `json`, `csv`, `parquet`, `text` or `avro`.
+    /// `json`, `csv`, `parquet`, `text`, `avro` or `orc`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Json(_) => "json",
@@ -77,6 +90,7 @@ impl ReadFormat {
             Self::Parquet(_) => "parquet",
             Self::Text(_) => "text",
             Self::Avro(_) => "avro",
+            Self::Orc(_) => "orc",
         }
     }
 
@@ -92,6 +106,11 @@ impl ReadFormat {
                 Ok(Self::Parquet(ParquetOptions))
             }
             "avro" => AvroOptions::of(given).map(Self::Avro),
+            "orc" => {
+                given.flag("mergeSchema")?;
+                orc::require()?;
+                Ok(Self::Orc(OrcOptions))
+            }
             "text" => Ok(Self::Text(TextOptions {
                 whole_text: given.flag("wholetext")?.unwrap_or_default(),
                 line_separator: line_separator(given)?,
@@ -126,6 +145,7 @@ impl ReadFormat {
         match self {
             Self::Parquet(_) => Ok(()),
             Self::Avro(options) => options.columns().map(|_| ()),
+            Self::Orc(_) => orc::require(),
             _ => self
                 .text_reader(Box::new(std::io::empty()), "", settings.clone())
                 .map(|_| ())
@@ -164,6 +184,7 @@ impl ReadFormat {
             }
             Self::Avro(options) => AvroReader::from_file(file, name, &settings, options)
                 .map(|reader| Box::new(reader) as Box<dyn BatchReader>),
+            Self::Orc(_) => orc::reader(file, name, &settings),
             _ => {
                 let input = charset.reader(decompressed(file, path, name)?);
                 self.text_reader(input, name, settings)
@@ -184,7 +205,7 @@ impl ReadFormat {
             }
             Self::Csv(options) => Box::new(CsvReader::new(input, name, settings, options.clone())?),
             Self::Text(options) => Box::new(TextReader::new(input, name, settings, options)?),
-            Self::Parquet(_) | Self::Avro(_) => {
+            Self::Parquet(_) | Self::Avro(_) | Self::Orc(_) => {
                 unreachable!("invariant: files that are no text are opened by themselves")
             }
         })
@@ -272,7 +293,9 @@ pub(crate) fn decode_error(error: DecodeError) -> WeirError {
         ))
         .with_condition(MALFORMED_RECORD)
         .at_position(format!("{file}:{line}")),
-        DecodeError::Damaged { .. } | DecodeError::UnescapedQuote { .. } => {
+        DecodeError::Damaged { .. }
+        | DecodeError::Unreadable { .. }
+        | DecodeError::UnescapedQuote { .. } => {
             WeirError::data(error.to_string()).with_condition("FAILED_READ_FILE").with_source(error)
         }
         DecodeError::BadRecordSink { .. } => WeirError::external(error.to_string()).with_source(error),

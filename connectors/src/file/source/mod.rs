@@ -21,6 +21,7 @@ mod glance;
 mod glob;
 mod listing;
 mod objects;
+mod orc;
 mod partition;
 mod reader;
 mod run;
@@ -41,11 +42,12 @@ use weir_runtime::{
 
 pub use crate::file::decode::AvroOptions;
 pub use builder::{
-    AvroSource, CsvSource, FileSourceBuilder, JsonSource, ParquetSource, TextRecords, TextSource,
+    AvroSource, CsvSource, FileSourceBuilder, JsonSource, OrcSource, ParquetSource, TextRecords,
+    TextSource,
 };
 pub use clean::CleanSource;
 pub use config::FileSourceConfig;
-pub use format::{ParquetOptions, ReadFormat};
+pub use format::{OrcOptions, ParquetOptions, ReadFormat};
 pub use partition::PartitionRows;
 pub use reader::FileReader;
 
