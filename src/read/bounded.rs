@@ -1,6 +1,6 @@
 //! `session.read()`: opens bounded data. Files are read by the same decoders as streams, most Parquet by DataFusion.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};

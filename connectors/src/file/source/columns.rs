@@ -11,7 +11,8 @@ use bytes::{Buf, Bytes};
 use weir_runtime::{Result, WeirError};
 
 use super::config::FileSourceConfig;
-use super::listing::{FoundFile, Listing};
+use super::files::FoundFile;
+use super::listing::Listing;
 use super::orc;
 use crate::file::decode::parquet;
 use crate::file::remote::Remote;

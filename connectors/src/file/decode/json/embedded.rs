@@ -273,8 +273,11 @@ mod tests {
     use super::super::super::lines_tests::Dribble;
     use super::*;
 
+    /// A line and a text about it.
+    type At = (u64, String);
+
     /// The records with their lines, and what is wrong with the document.
-    fn taken(document: &str, field: &str) -> (Vec<(u64, String)>, Option<(u64, String)>) {
+    fn taken(document: &str, field: &str) -> (Vec<At>, Option<At>) {
         let input = |step| {
             Box::new(Dribble {
                 bytes: document.as_bytes().to_vec(),
