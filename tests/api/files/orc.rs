@@ -88,23 +88,17 @@ async fn orc_table_without_a_schema_has_the_columns_of_all_files() {
             "8|59|word 3|null"
         ]
     );
-    let counted = table
-        .filter("k = 8")
-        .unwrap()
-        .select_expr(&["count(*)"])
-        .unwrap();
-    assert_eq!(rows_of(counted).await, ["12000"]);
+    assert_eq!(
+        table.filter("k = 8").unwrap().count().await.unwrap(),
+        12_000
+    );
     // One file by its path.
     let one = session.read().orc(&path("many.orc")).await.unwrap();
-    let words = one
-        .filter("id > 11990")
+    let last = one
+        .filter("id > 11997")
         .unwrap()
-        .select_expr(&["sum(id)"])
-        .unwrap();
-    assert_eq!(
-        rows_of(words).await,
-        [(11_991..12_000).sum::<u64>().to_string()]
-    );
+        .select_expr(&["id", "same"]);
+    assert_eq!(rows_of(last.unwrap()).await, ["11998|11", "11999|11"]);
     let error = session
         .read()
         .orc(&home.text("in/k=9"))
@@ -214,12 +208,11 @@ async fn orc_files_in_an_object_store_are_read_as_those_on_disk() {
         .await
         .unwrap();
     let rows = table.filter("name = 'plain' AND k = 2").unwrap();
-    let rows = rows.select_expr(&["count(*)", "sum(id)"]).unwrap();
-    let plain: Vec<u64> = (0..60).filter(|id| id % 5 != 4 && id % 4 == 2).collect();
-    assert_eq!(
-        rows_of(rows).await,
-        [format!("{}|{}", plain.len(), plain.iter().sum::<u64>())]
-    );
+    let rows = rows_of(rows.select_expr(&["id"]).unwrap()).await;
+    let plain = (0..60).filter(|id| id % 5 != 4 && id % 4 == 2);
+    let mut plain: Vec<String> = plain.map(|id| id.to_string()).collect();
+    plain.sort();
+    assert_eq!(rows, plain);
     let error = read().load(place).await.err().unwrap().to_string();
     assert!(error.contains("needs a schema"), "{error}");
     weir::state::CheckpointLocation::forget_memory("api-orc");

@@ -8,7 +8,7 @@ use arrow::datatypes::SchemaRef;
 use bytes::{Buf, Bytes};
 use orc_rust::array_decoder::NaiveStripeDecoder;
 use orc_rust::proto::stream::Kind;
-use orc_rust::proto::{ColumnEncoding, StripeFooter, StripeInformation, Type};
+use orc_rust::proto::{ColumnEncoding, StripeFooter, StripeInformation};
 use orc_rust::reader::ChunkReader;
 use orc_rust::schema::{DataType as OrcType, RootDataType};
 use orc_rust::stripe::{Stripe, StripeMetadata};
@@ -56,7 +56,7 @@ impl OpenStripe {
         for column in wanted.columns.children() {
             parts.check(column.data_type(), rows)?;
         }
-        let times = parts.times(&tail.types, wanted, tail.is_julian)?;
+        let times = parts.times(tail, wanted)?;
         let batch_rows = parts.batch_rows(rows, wanted)?;
         let mut reader = parts.for_library();
         let decoder = guarded(|| {
@@ -210,16 +210,17 @@ impl<'a> Parts<'a> {
         Ok(Some(Numbers::new(plain, version)))
     }
 
-    fn times(&self, types: &[Type], wanted: &Wanted<'_>, is_julian: bool) -> Result<Times> {
+    fn times(&self, tail: &Tail, wanted: &Wanted<'_>) -> Result<Times> {
         use orc_rust::proto::r#type::Kind as TypeKind;
         let session = wanted.settings.time_zone;
         let mut times = Times {
             writer: session,
             session,
-            is_julian,
+            is_julian: tail.is_julian,
+            is_java: tail.is_java,
             fractions: HashMap::new(),
         };
-        for (column, t) in types.iter().enumerate() {
+        for (column, t) in tail.types.iter().enumerate() {
             let is_time = matches!(t.kind(), TypeKind::Timestamp | TypeKind::TimestampInstant);
             if !is_time || !wanted.columns.contains_column_index(column) {
                 continue;

@@ -15,6 +15,7 @@ use super::problem::{Problem, Result, damage};
 use super::types;
 
 const MAGIC: &[u8] = b"ORC";
+const JAVA: u32 = 0;
 
 /// What the tail says, checked.
 pub(super) struct Tail {
@@ -23,6 +24,8 @@ pub(super) struct Tail {
     pub(super) stripes: Vec<StripeInformation>,
     /// Whether days before 1582-10-15 are counted in the Julian calendar.
     pub(super) is_julian: bool,
+    /// Whether the writer is the one in Java, which gave no number once.
+    pub(super) is_java: bool,
     /// The same for the library. Times are whole numbers in it.
     pub(super) metadata: FileMetadata,
 }
@@ -63,9 +66,16 @@ impl Tail {
         }
         types::check(&footer.types)?;
         check_stripes(&footer, footer_at)?;
+        let is_java = footer.writer() == JAVA;
         Ok(Self {
             metadata: for_library(&footer.types, compression)?,
-            is_julian: footer.calendar() != CalendarKind::ProlepticGregorian,
+            is_java,
+            is_julian: match footer.calendar() {
+                CalendarKind::JulianGregorian => true,
+                CalendarKind::ProlepticGregorian => false,
+                // Only the one in Java ever had another calendar.
+                CalendarKind::UnknownCalendar => is_java,
+            },
             compression,
             stripes: footer.stripes,
             types: footer.types,

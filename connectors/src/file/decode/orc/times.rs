@@ -4,8 +4,8 @@
 //! TIMESTAMP it is the instant at which a clock of the session's zone shows the same, as in Spark, whose zone is that of its
 //! process; if writer and session have one zone that is the instant that was written, also in hours that come twice.
 //!
-//! Writers in Java count days before 1582-10-15 in the Julian calendar, and say so. What they wrote for the year 1000 is the day of
-//! that name here, again as in Spark.
+//! Writers in Java count days before 1582-10-15 in the Julian calendar, and say so; and before 1900 their clocks have the offset of
+//! today. What they wrote for a time in the year 1000 is the time of that name here, again as in Spark.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ use arrow::array::{
     Array, ArrayRef, AsArray, Date32Array, Int64Array, PrimitiveArray, TimestampMicrosecondArray,
 };
 use arrow::datatypes::{Date32Type, Int64Type};
+use chrono::{DateTime, TimeZone};
+use chrono_tz::{OffsetComponents, Tz};
 
 use super::numbers::Numbers;
 use super::problem::{Problem, Result, damage};
@@ -26,6 +28,8 @@ const GREGORIAN_DAY: i64 = -141_427;
 /// 2015-01-01 in seconds since 1970-01-01.
 const BASE_SECONDS: i64 = 1_420_070_400;
 const MICROS_PER_SECOND: i64 = 1_000_000;
+/// 1900-01-01 in microseconds since 1970-01-01, the first time for which Java looks offsets up.
+const JAVA_MICROS: i64 = -2_208_988_800 * MICROS_PER_SECOND;
 const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 
 /// How the times of one stripe are read.
@@ -34,6 +38,8 @@ pub(super) struct Times {
     pub(super) writer: Zone,
     pub(super) session: Zone,
     pub(super) is_julian: bool,
+    /// Whether the writer is the one in Java.
+    pub(super) is_java: bool,
     /// Fractions of seconds that were not used yet, by column.
     pub(super) fractions: HashMap<u32, Numbers>,
 }
@@ -108,24 +114,42 @@ impl Times {
 
     /// What an instant that was written is read as; `None` beyond 64 bits.
     fn read(&self, written: i64, moment: Moment) -> Option<i64> {
-        let is_old = self.is_julian && written < (GREGORIAN_DAY + 1) * MICROS_PER_DAY;
+        let is_old = written < JAVA_MICROS && (self.is_java || self.is_julian);
         match moment {
-            Moment::Instant if is_old => gregorian_clock(written),
-            Moment::Instant => Some(written),
+            Moment::Instant => self.renamed(written),
             Moment::OfSession if !is_old && self.writer == self.session => Some(written),
-            Moment::OfSession | Moment::Wall => {
-                let clock = self.writer.utc_to_local(written)?;
-                let clock = match is_old {
-                    true => gregorian_clock(clock)?,
-                    false => clock,
-                };
-                match moment {
-                    Moment::Wall => Some(clock),
-                    _ => self.session.local_to_utc(clock),
-                }
-            }
+            Moment::Wall => self.clock(written),
+            Moment::OfSession => self.session.local_to_utc(self.clock(written)?),
         }
     }
+
+    /// What a clock of the writer showed.
+    fn clock(&self, written: i64) -> Option<i64> {
+        let clock = match self.writer {
+            Zone::Region(zone) if self.is_java && written < JAVA_MICROS => {
+                written.checked_add(standard_micros(zone))
+            }
+            zone => zone.utc_to_local(written),
+        };
+        self.renamed(clock?)
+    }
+
+    /// The same time on the day of that name in the Gregorian calendar.
+    fn renamed(&self, clock: i64) -> Option<i64> {
+        if !self.is_julian {
+            return Some(clock);
+        }
+        let day = gregorian(clock.div_euclid(MICROS_PER_DAY));
+        let time = clock.rem_euclid(MICROS_PER_DAY);
+        day.checked_mul(MICROS_PER_DAY)?.checked_add(time)
+    }
+}
+
+/// The offset that a zone has today without daylight saving, in microseconds.
+fn standard_micros(zone: Tz) -> i64 {
+    let today = DateTime::from_timestamp(BASE_SECONDS, 0).unwrap_or_default();
+    let offset = zone.offset_from_utc_datetime(&today.naive_utc());
+    offset.base_utc_offset().num_seconds() * MICROS_PER_SECOND
 }
 
 /// Microseconds since 1970-01-01 UTC, digits beyond cut towards the past.
@@ -148,13 +172,6 @@ fn nanoseconds(fraction: i64) -> i64 {
         Ok(zeros) => zeros + 1,
     };
     (fraction >> 3).wrapping_mul(10_i64.pow(zeros))
-}
-
-/// A wall clock whose days before 1582-10-15 are of the Julian calendar, in microseconds.
-fn gregorian_clock(micros: i64) -> Option<i64> {
-    let day = gregorian(micros.div_euclid(MICROS_PER_DAY));
-    let time = micros.rem_euclid(MICROS_PER_DAY);
-    day.checked_mul(MICROS_PER_DAY)?.checked_add(time)
 }
 
 /// The Gregorian day, in days since 1970-01-01, of the name that a day before 1582-10-15 has in the Julian calendar. A 29th of
@@ -192,6 +209,7 @@ mod tests {
             writer: zone(writer),
             session: zone(session),
             is_julian: false,
+            is_java: false,
             fractions: HashMap::new(),
         }
     }
@@ -258,8 +276,22 @@ mod tests {
         // 1500-02-29 was a day then.
         assert_eq!(gregorian(day(1500, 3, 10)), day(1500, 3, 1));
         assert_eq!(gregorian(day(1500, 3, 11)), day(1500, 3, 1));
+        let mut times = times("Europe/Rome", "America/New_York");
+        (times.is_julian, times.is_java) = (true, true);
+        let noon = utc("1000-01-06 11:00:00.5");
+        let name = utc("1000-01-01 12:00:00.5");
         assert_eq!(
-            gregorian_clock(utc("1000-01-06 01:02:03.5")),
+            times.read(noon, Moment::Wall),
+            Some(name),
+            "an hour, as today"
+        );
+        let new_york = times.session.local_to_utc(name);
+        assert_eq!(times.read(noon, Moment::OfSession), new_york);
+        times.session = times.writer;
+        let rome = times.writer.local_to_utc(name);
+        assert_eq!(times.read(noon, Moment::OfSession), rome);
+        assert_eq!(
+            times.read(utc("1000-01-06 01:02:03.5"), Moment::Instant),
             Some(utc("1000-01-01 01:02:03.5"))
         );
     }
