@@ -362,7 +362,7 @@ async fn refusals_have_the_conditions_that_users_of_spark_know() {
             "EVENT_TIME_IS_NOT_ON_TIMESTAMP_TYPE",
         ),
     ] {
-        let error = writer.start().await.err().expect(condition);
+        let error = writer.start().await.expect_err(condition);
         assert_eq!(error.condition(), Some(condition), "{error}");
     }
     let opened = |format: &str, path: &str| {
