@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rdkafka::error::{KafkaError, KafkaResult};
 use rdkafka::producer::Producer as _;
+use tokio::sync::oneshot;
 use weir_runtime::{
     Clock, CommitOutcome, Epoch, FailPoints, Fault, Result, SinkContext, WeirError,
 };
@@ -24,6 +25,10 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 /// Calls that end a transaction are repeated so often if they may be.
 const ATTEMPTS: usize = 3;
+/// A call that has not returned for so long is given up if the cluster answers; longer than brokers take to replace one that died.
+const HUNG_AFTER: Duration = Duration::from_secs(20);
+/// How long the cluster may take to show that it answers.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The producer of a generation and its transactions.
 pub(super) struct Connection {
@@ -190,7 +195,7 @@ impl Connection {
         if let Some(open) = open {
             self.failpoints.hit("kafka-sink:offsets:before")?;
             let of = open.clone();
-            self.blocking(move |connection| connection.mark(&of))
+            self.unless_hung(epoch, move |connection| connection.mark(&of))
                 .await?;
             self.failpoints.hit("kafka-sink:commit:before")?;
             self.blocking(move |connection| connection.end(&open))
@@ -199,6 +204,53 @@ impl Connection {
         }
         exactly_once.lock().committed(epoch);
         Ok(CommitOutcome::Committed)
+    }
+
+    /// Marks an epoch by a call of the client library that may never return, whatever its time limit: if the broker that keeps the group
+    /// has left the cluster, the library waits for it and does not ask for its successor (confluentinc/librdkafka#5511, #5456). While
+    /// the cluster as a whole is silent, the call is waited for. If it is given up, it goes on alone until the library lets go of it,
+    /// and changes nothing: the next generation has fenced its producer by then.
+    ///
+    /// # Errors
+    /// Those of the call, and that it was given up.
+    async fn unless_hung(
+        self: &Arc<Self>,
+        epoch: Epoch,
+        call: impl FnOnce(&Self) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let connection = Arc::clone(self);
+        let (answer, mut answered) = oneshot::channel();
+        // No thread of the runtime's own: those are waited for when it ends.
+        let thread = std::thread::Builder::new().name("weir-kafka-mark".to_owned());
+        thread
+            .spawn(move || drop(answer.send(call(&connection))))
+            .map_err(|error| {
+                WeirError::internal("no thread to mark an epoch on").with_source(error)
+            })?;
+        loop {
+            if let Ok(done) = tokio::time::timeout(HUNG_AFTER, &mut answered).await {
+                return done.map_err(|_| {
+                    WeirError::internal("the thread that marks an epoch has ended early")
+                })?;
+            }
+            if self.is_answered().await {
+                return Err(WeirError::external(format!(
+                    "epoch {epoch} could not be marked within {} s although the cluster answers: the client hears nothing of the broker that \
+                     kept the group of the sink and does not look for its successor. Nothing of the epoch is visible; it is written again by \
+                     a new client",
+                    HUNG_AFTER.as_secs()
+                )));
+            }
+        }
+    }
+
+    /// Whether the cluster answers at the moment.
+    async fn is_answered(self: &Arc<Self>) -> bool {
+        let asked = self.blocking(|connection| {
+            let client = connection.producer().inner().client();
+            Ok(client.fetch_metadata(None, ANSWER_PATIENCE).is_ok())
+        });
+        asked.await.unwrap_or(false)
     }
 
     /// Adds the marker of the epoch to its transaction.
