@@ -337,10 +337,8 @@ pub fn committed_files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
 
 /// As [`committed_files`], with size and time of modification.
 pub(crate) async fn committed_entries(store: &Store, dir: &Path) -> Result<Option<Vec<FoundFile>>> {
-    let all = fold(store, &dir.join(DIR), |lines: &mut Vec<Line>, line| {
-        lines.push(line);
-    });
-    let Some(lines) = all.await? else {
+    let all = |lines: &mut Vec<Line>, line| lines.push(line);
+    let Some(lines) = fold(store, &dir.join(DIR), all).await? else {
         return Ok(None);
     };
     let dir = match store {

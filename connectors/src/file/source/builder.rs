@@ -12,7 +12,9 @@ use super::config::{FileSourceConfig, missing_schema, text_schema};
 use super::format::{ParquetOptions, ReadFormat};
 use crate::file::charset::Charset;
 use crate::file::decode::parse::Zone;
-use crate::file::decode::{CsvOptions, JsonOptions, ParseMode, TextOptions, TimePatterns};
+use crate::file::decode::{
+    AvroOptions, CsvOptions, JsonOptions, ParseMode, TextOptions, TimePatterns,
+};
 
 /// A source of JSON files.
 ///
