@@ -83,7 +83,9 @@ fn avro_schema_that_the_rows_do_not_fit_is_an_error_that_says_where() {
         (text_id.as_str(), "field id is Int32"),
     ] {
         let given = format("avro", &[("avroSchema", schema)]);
-        let error = try_encode(&given, &[rows.clone()]).unwrap_err().to_string();
+        let error = try_encode(&given, std::slice::from_ref(&rows))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(part), "{error}");
     }
     assert!(try_format("avro", &[("positionalFieldMatching", "true")]).is_err());
