@@ -311,7 +311,7 @@ impl DataStreamReader {
 /// by name, and nobody may ask for records that fit in some columns only.
 pub(super) fn prunable(config: &FileSourceConfig) -> bool {
     let has_corrupt_column = config.schema.index_of(&config.corrupt_column).is_ok();
-    match config.format {
+    match &config.format {
         ReadFormat::Parquet(_) => true,
         ReadFormat::Avro(options) => !options.by_position,
         ReadFormat::Json(_) => {
