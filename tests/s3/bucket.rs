@@ -31,7 +31,7 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    pub(crate) async fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let name = format!("weir-{}", uuid());
         let made = ureq::put(&format!("{}/{name}", endpoint())).send_empty();
         assert_eq!(made.unwrap().status(), 200, "a new bucket");

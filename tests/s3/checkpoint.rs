@@ -18,7 +18,7 @@ use crate::stages::{Job, lines};
 #[tokio::test]
 async fn checkpoint_of_a_stateful_query_goes_on_and_its_state_reads_as_a_table() {
     const FILES: u64 = 8;
-    let (bucket, session) = (Bucket::new().await, session());
+    let (bucket, session) = (Bucket::new(), session());
     let job = |name: &str| Job {
         windows: true,
         ..Job::of(&bucket, name)
@@ -50,7 +50,7 @@ async fn checkpoint_of_a_stateful_query_goes_on_and_its_state_reads_as_a_table()
 
 #[tokio::test]
 async fn e6_second_run_on_a_checkpoint_is_refused_at_its_start() {
-    let (bucket, session) = (Bucket::new().await, session());
+    let (bucket, session) = (Bucket::new(), session());
     bucket.put("in/0.json", lines(0, 3)).await;
     let job = Job {
         trigger: Trigger::Default,
@@ -87,7 +87,7 @@ impl Clock for Ahead {
 
 #[tokio::test]
 async fn e6_run_that_lost_its_lease_cannot_commit_what_its_successor_committed() {
-    let (bucket, session) = (Bucket::new().await, session());
+    let (bucket, session) = (Bucket::new(), session());
     bucket.put("in/0.json", lines(0, 3)).await;
     let (held, reached, let_go) = (
         Arc::new(AtomicBool::new(true)),
@@ -152,7 +152,7 @@ fn location(bucket: &Bucket, name: &str) -> CheckpointLocation {
 
 #[tokio::test]
 async fn e2_file_is_created_only_if_it_is_absent() {
-    let bucket = Bucket::new().await;
+    let bucket = Bucket::new();
     let location = location(&bucket, "c # %");
     let created = location.create("a/1", "mine").await.unwrap();
     assert_eq!(created, CreateOutcome::Created);
@@ -167,7 +167,7 @@ async fn e2_file_is_created_only_if_it_is_absent() {
 
 #[tokio::test]
 async fn e6_manifest_that_is_there_names_who_wrote_it() {
-    let bucket = Bucket::new().await;
+    let bucket = Bucket::new();
     // As consoles make folders: it does not look like somebody else's directory.
     bucket.put_folder("ck/");
     let log = || CheckpointLog::new(location(&bucket, "ck"));

@@ -131,7 +131,7 @@ async fn credentials_that_are_wrong_are_an_error_that_names_server_and_reason() 
 
 #[tokio::test]
 async fn credentials_may_be_nobodys_where_a_bucket_is_public() {
-    let bucket = Bucket::new().await;
+    let bucket = Bucket::new();
     let public = format!("{}/{}/in/a.json", endpoint(), bucket.name);
     let put = ureq::put(&public).header("x-amz-acl", "public-read");
     put.send("{\"v\":1}\n").unwrap();

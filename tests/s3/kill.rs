@@ -75,7 +75,7 @@ async fn child() {
 
 #[tokio::test]
 async fn e1_e2_e3_killed_queries_are_exactly_once_from_bucket_to_bucket() {
-    let bucket = Bucket::new().await;
+    let bucket = Bucket::new();
     let mut seed = number("WEIR_SEED", 42);
     let mut files = 0;
     for kill in 1..=number("WEIR_KILLS", 2) {

@@ -10,7 +10,7 @@ use crate::stages::{Taken, all_of};
 
 #[tokio::test]
 async fn source_takes_files_that_come_between_epochs_and_columns_of_directories() {
-    let (bucket, session, taken) = (Bucket::new().await, session(), Taken::default());
+    let (bucket, session, taken) = (Bucket::new(), session(), Taken::default());
     bucket.put("in/day=2026-01-01/a.json", "{\"v\":1}\n").await;
     let frame = session
         .read_stream()
@@ -40,7 +40,7 @@ async fn source_takes_files_that_come_between_epochs_and_columns_of_directories(
 
 #[tokio::test]
 async fn source_reads_keys_of_any_letters_by_options_of_its_own() {
-    let (bucket, session) = (Bucket::new().await, plain_session());
+    let (bucket, session) = (Bucket::new(), plain_session());
     let names = [
         "plain",
         "with space",
@@ -80,7 +80,7 @@ async fn source_reads_keys_of_any_letters_by_options_of_its_own() {
 #[tokio::test]
 async fn source_lists_more_objects_than_one_answer_holds() {
     const OBJECTS: usize = 1_100;
-    let (bucket, session) = (Bucket::new().await, session());
+    let (bucket, session) = (Bucket::new(), session());
     let put = |number: usize| {
         let bucket = &bucket;
         async move {
@@ -104,7 +104,7 @@ async fn source_lists_more_objects_than_one_answer_holds() {
 
 #[tokio::test]
 async fn source_passes_over_folders_and_hidden_objects_and_deletes_what_was_read() {
-    let (bucket, session) = (Bucket::new().await, session());
+    let (bucket, session) = (Bucket::new(), session());
     bucket.put_folder("in/");
     bucket.put_folder("in/empty.json/");
     bucket.put("in/a.json", "{\"v\":1}\n").await;

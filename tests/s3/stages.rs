@@ -132,19 +132,19 @@ pub(crate) fn texts(batches: &[RecordBatch]) -> Vec<String> {
     rows
 }
 
-/// Rows that a query hands over, epoch by epoch.
+/// Rows that a query hands over.
 #[derive(Clone, Default)]
-pub(crate) struct Taken(Arc<Mutex<Vec<(u64, Vec<String>)>>>);
+pub(crate) struct Taken(Arc<Mutex<Vec<String>>>);
 
 impl Taken {
     /// The writer that fills it.
     pub(crate) fn writer(&self, frame: &DataFrame) -> DataStreamWriter {
         let taken = self.clone();
-        frame.write_stream().foreach_batch(move |frame, epoch| {
+        frame.write_stream().foreach_batch(move |frame, _| {
             let taken = taken.clone();
             async move {
                 let rows = texts(&frame.collect().await?);
-                taken.0.lock().unwrap().push((epoch, rows));
+                taken.0.lock().unwrap().extend(rows);
                 Ok(())
             }
         })
@@ -152,8 +152,7 @@ impl Taken {
 
     /// What came since the last call, sorted.
     pub(crate) fn rows(&self) -> Vec<String> {
-        let epochs = std::mem::take(&mut *self.0.lock().unwrap());
-        let mut rows: Vec<String> = epochs.into_iter().flat_map(|(_, rows)| rows).collect();
+        let mut rows = std::mem::take(&mut *self.0.lock().unwrap());
         rows.sort();
         rows
     }
