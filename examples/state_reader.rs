@@ -1,4 +1,4 @@
-//! The state of a query as a table: any committed epoch of a checkpoint, while the query runs or after.
+//! The state of a query as a table: any committed epoch of a checkpoint, while the query runs or after, and what an epoch changed.
 
 use std::sync::Arc;
 
@@ -55,6 +55,19 @@ async fn main() -> Result<()> {
             .await?;
         assert_eq!(state.count().await?, groups);
     }
+    println!("what epoch 1 changed:");
+    let changes = session
+        .read()
+        .format("statestore")
+        .option("readChangeFeed", true)
+        .option("changeStartBatchId", 1)
+        .load(checkpoint)
+        .await?;
+    changes
+        .select_expr(&["batch_id", "change_type", "key.word AS word"])?
+        .show()
+        .await?;
+    assert_eq!(changes.count().await?, 2, "a and table");
     query.stop().await;
     Ok(())
 }

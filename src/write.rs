@@ -30,6 +30,7 @@ pub struct DataStreamWriter {
     sink: Option<Arc<dyn Sink>>,
     options: OptionTexts,
     partition_by: Vec<String>,
+    cluster_by: Vec<String>,
     name: Option<String>,
     trigger: Trigger,
     config: Option<weir_runtime::QueryConfig>,
@@ -74,6 +75,7 @@ impl DataStreamWriter {
             sink: None,
             options: OptionTexts::default(),
             partition_by: Vec::new(),
+            cluster_by: Vec::new(),
             name: None,
             trigger: Trigger::Default,
             config: None,
@@ -128,6 +130,14 @@ impl DataStreamWriter {
     #[must_use]
     pub fn partition_by<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
         self.partition_by = columns.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Columns by whose values rows should lie together; not together with [`partition_by`](Self::partition_by). That they are columns is
+    /// checked, and no more: as in Spark, it is up to the format, and none of those written here keeps rows in an order.
+    #[must_use]
+    pub fn cluster_by<S: Into<String>>(mut self, columns: impl IntoIterator<Item = S>) -> Self {
+        self.cluster_by = columns.into_iter().map(Into::into).collect();
         self
     }
 

@@ -181,3 +181,26 @@ fn one_arrow_in_the_lock_file() {
         assert_eq!(versions, 1, "{name} is there {versions} times");
     }
 }
+
+/// What a line of the list of seeded faults says behind `key = `, up to `end`.
+fn said<'a>(fault: &'a str, key: &str, end: &str) -> &'a str {
+    let begin = format!("{key} = {end}");
+    let (_, rest) = fault.split_once(&begin).expect("the key");
+    rest.split_once(end).expect("its end").0
+}
+
+#[test]
+fn seeded_faults_are_about_the_tree_as_it_is() {
+    let list = fs::read_to_string(root().join("tests/seeded_faults.toml")).expect("the list");
+    let stale: Vec<&str> = list
+        .split("[[fault]]")
+        .skip(1)
+        .filter(|fault| {
+            let file = root().join(said(fault, "file", "\""));
+            let text = fs::read_to_string(file).unwrap_or_default();
+            text.matches(said(fault, "find", "'''")).count() != 1
+        })
+        .map(|fault| said(fault, "name", "\""))
+        .collect();
+    assert!(stale.is_empty(), "not once in their files: {stale:?}");
+}

@@ -1,6 +1,7 @@
 //! Sources and sinks: one folder per connector.
 
 pub mod actor;
+pub mod avro;
 pub mod collect;
 pub mod console;
 pub mod file;

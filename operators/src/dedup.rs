@@ -16,6 +16,7 @@ use weir_runtime::{
 use weir_runtime::{OperatorState, TableKind, TableSpec};
 
 use crate::keys::Keys;
+use crate::late;
 use crate::row_codec::{columns_text, fields_text};
 use crate::watermark::instants;
 use candidates::Candidates;
@@ -155,6 +156,7 @@ impl Deduplicate {
         &self,
         rows: Rows,
         context: &OperatorContext,
+        out: &mut Outbox,
     ) -> Result<(Rows, Option<TimestampMicrosecondArray>)> {
         let rows = values(rows, context)?;
         let Some(column) = self.time else {
@@ -168,11 +170,10 @@ impl Deduplicate {
         let in_time = BooleanBuffer::collect_bool(times.len(), |row| {
             times.is_null(row) || times.value(row) > bound
         });
-        let late = times.len() - in_time.count_set_bits();
-        if late == 0 {
+        if in_time.count_set_bits() == times.len() {
             return Ok((rows, Some(times)));
         }
-        context.metrics.add_late(late);
+        late::hand_over(&rows, &BooleanArray::from(!&in_time), context, out)?;
         let rows = rows.filter(&BooleanArray::from(in_time))?;
         let times = instants(rows.batch().column(column))?;
         Ok((rows, Some(times)))
@@ -269,9 +270,9 @@ impl Operator for Deduplicate {
         _input: usize,
         rows: Rows,
         context: &OperatorContext,
-        _out: &mut Outbox,
+        out: &mut Outbox,
     ) -> Result<()> {
-        let (rows, times) = self.on_time(rows, context)?;
+        let (rows, times) = self.on_time(rows, context, out)?;
         self.seen += rows.num_rows();
         self.keys.encode(rows.batch())?;
         let table = table(&mut self.state)?;

@@ -30,6 +30,7 @@ mod explode;
 mod expression;
 mod filter;
 mod keys;
+mod late;
 mod limit;
 mod map;
 mod multiset;

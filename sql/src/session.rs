@@ -32,6 +32,9 @@ pub fn session_state(time_zone: &str, target_partitions: usize) -> Result<Sessio
     options.execution.time_zone = Some(time_zone.to_owned());
     options.execution.enable_ansi_mode = true;
     options.execution.parquet.schema_force_view_types = false;
+    // In INT96 Spark keeps instants.
+    options.execution.parquet.coerce_int96 = Some("us".to_owned());
+    options.execution.parquet.coerce_int96_tz = Some("UTC".to_owned());
     options.sql_parser.map_string_types_to_utf8view = false;
     options.sql_parser.enable_ident_normalization = false;
     options.sql_parser.parse_float_as_decimal = true;

@@ -1,4 +1,4 @@
-//! `session.read()`: opens bounded data. Text formats are read by the same decoders as streams, Parquet by DataFusion.
+//! `session.read()`: opens bounded data. Files are read by the same decoders as streams, most Parquet by DataFusion.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,14 +39,14 @@ impl DataFrameReader {
         }
     }
 
-    /// The format: json, csv, parquet, avro or text; kafka, see [`open`](Self::open); `statestore` and `state-metadata` over the checkpoint of a query, running or not.
+    /// The format: json, csv, parquet, avro, orc (with the feature of that name) or text; kafka, see [`open`](Self::open); `statestore` and `state-metadata` over the checkpoint of a query, running or not.
     #[must_use]
     pub fn format(mut self, format: impl Into<String>) -> Self {
         self.format = Some(format.into());
         self
     }
 
-    /// The columns; required for json, csv and avro.
+    /// The columns; required for json and csv, and for avro without the option `avroSchema`.
     #[must_use]
     pub fn schema(mut self, schema: impl IntoSchema) -> Self {
         match schema.into_schema() {
@@ -104,18 +104,37 @@ impl DataFrameReader {
                 self.session.settings().get(TIME_ZONE).unwrap_or_default(),
             );
         }
-        let (directory, only) = place(path);
-        let mut config = FileSourceConfig::from_options(
-            &format,
-            &directory,
-            self.schema.clone(),
-            self.options.texts(),
-        )?;
-        self.session.settings().reach_source(&mut config);
-        if let Some(only) = only {
-            config.path_glob_filter = Some(only);
+        if format.eq_ignore_ascii_case("orc") {
+            return self.load_orc(path);
         }
+        let config = self.config(&format, path, self.schema.clone())?;
         self.files(config.add_partition_columns()?, 1)
+    }
+
+    /// The source of a table; of one file only if that is what the path names.
+    fn config(
+        &self,
+        format: &str,
+        path: &str,
+        schema: Option<SchemaRef>,
+    ) -> Result<FileSourceConfig> {
+        let (directory, only) = place(path);
+        let options = self.options.texts();
+        let mut config = FileSourceConfig::from_options(format, &directory, schema, options)?;
+        self.session.settings().set_up_source(&mut config);
+        config.path_glob_filter = only.or(config.path_glob_filter);
+        Ok(config)
+    }
+
+    /// Without a schema the columns are those of the files.
+    fn load_orc(self, path: &str) -> Result<DataFrame> {
+        let given = self.schema.clone();
+        let schema = given.clone().unwrap_or_else(|| Arc::new(Schema::empty()));
+        let mut config = self.config("orc", path, Some(schema))?;
+        if given.is_none() {
+            config.schema = config.orc_columns()?;
+        }
+        self.files(config.add_partition_columns()?, self.session.parallelism())
     }
 
     /// The table of a format that needs no path: kafka, from the earliest to the latest offsets unless options say otherwise. Each
@@ -152,37 +171,30 @@ impl DataFrameReader {
 
     /// Files without partition columns are read by DataFusion, which leaves out what a query does not need.
     async fn load_parquet(self, path: &str) -> Result<DataFrame> {
-        let is_remote = path.contains("://") && !path.starts_with("file://");
-        let (directory, only) = place(path);
         let given = self
             .schema
             .clone()
             .unwrap_or_else(|| Arc::new(Schema::empty()));
-        let options = self.options.texts();
-        let mut config =
-            FileSourceConfig::from_options("parquet", &directory, Some(given), options)?;
-        self.session.settings().reach_source(&mut config);
-        config.path_glob_filter = only.or(config.path_glob_filter);
+        let mut config = self.config("parquet", path, Some(given))?;
         let with_partitions = config.clone().add_partition_columns()?;
-        let is_plain =
-            with_partitions.partition_columns().is_empty() && options.is_empty() && !is_remote;
-        if is_plain && self.schema.is_some() {
-            return self.load_plain_parquet(path).await;
+        let is_plain = with_partitions.partition_columns().is_empty()
+            && self.options.texts().is_empty()
+            && !is_remote(path);
+        if is_plain {
+            return self.load_plain_parquet(path, config.ignore_manifests).await;
         }
         if self.schema.is_none() {
-            let columns = config.parquet_columns();
-            // In INT96 Spark keeps instants; DataFusion takes them for times without a zone. What is wrong with plain files is told
-            // when they are read.
-            if is_plain && !columns.as_ref().is_ok_and(|columns| columns.has_int96) {
-                return self.load_plain_parquet(path).await;
-            }
-            config.schema = columns?.schema;
+            config.schema = config.parquet_columns()?;
         }
         self.files(config.add_partition_columns()?, self.session.parallelism())
     }
 
-    async fn load_plain_parquet(self, path: &str) -> Result<DataFrame> {
-        let files = match committed_files(Path::new(path))? {
+    async fn load_plain_parquet(self, path: &str, ignore_manifest: bool) -> Result<DataFrame> {
+        let committed = match ignore_manifest {
+            true => None,
+            false => committed_files(Path::new(path))?,
+        };
+        let files = match committed {
             Some(files) => files
                 .into_iter()
                 .map(|file| file.display().to_string())
@@ -235,6 +247,14 @@ impl DataFrameReader {
         self.format("parquet").load(path).await
     }
 
+    /// Shorthand for `format("orc").load(path)`.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub async fn orc(self, path: &str) -> Result<DataFrame> {
+        self.format("orc").load(path).await
+    }
+
     /// Shorthand for `format("text").load(path)`.
     ///
     /// # Errors
@@ -244,9 +264,13 @@ impl DataFrameReader {
     }
 }
 
+fn is_remote(path: &str) -> bool {
+    path.contains("://") && !path.starts_with("file://")
+}
+
 fn no_format() -> WeirError {
     WeirError::config(
-        "a table needs a format, allowed: json, csv, parquet, avro, text, kafka, statestore, state-metadata",
+        "a table needs a format, allowed: json, csv, parquet, avro, orc, text, kafka, statestore, state-metadata",
     )
 }
 

@@ -1,9 +1,8 @@
 //! Files as a table that leaves out what a query does not need: columns nobody asks for, and directories whose names say that no
 //! row in them is wanted.
 
-use std::collections::HashSet;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray};
@@ -13,8 +12,9 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DFSchema, DataFusionError, Result};
 use datafusion::datasource::TableType;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
-use weir_connectors::file::source::{FileSource, FileSourceConfig};
+use weir_connectors::file::source::{FileSource, FileSourceConfig, PartitionRows};
 
 use super::source_table::SourceTable;
 use super::stream::prunable;
@@ -48,43 +48,20 @@ impl FileTable {
             && columns.iter().all(|column| is_known(&column.name))
     }
 
-    /// The directories in which no row fits all the filters.
-    fn unwanted(&self, state: &dyn Session, filters: &[Expr]) -> Result<HashSet<PathBuf>> {
-        let mut unwanted = HashSet::new();
+    /// What the filters say about names of directories.
+    fn conditions(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<Condition>> {
         let filters = filters
             .iter()
             .filter(|filter| self.is_about_directories(filter));
-        for filter in filters {
-            let columns: Vec<&str> = filter
-                .column_refs()
-                .iter()
-                .map(|column| column.name.as_str())
-                .collect();
-            let partitions = self.config.partitions(&columns).map_err(external)?;
-            let Some(values) = partitions.values else {
-                continue;
-            };
-            let schema = DFSchema::try_from(values.schema())?;
-            let plain = filter.clone();
-            let test = state.create_physical_expr(unqualified(plain)?, &schema)?;
-            // What fails is told when rows are read.
-            let Ok(fits) = test
-                .evaluate(&values)
-                .and_then(|fits| fits.into_array(values.num_rows()))
-            else {
-                continue;
-            };
-            let Some(fits) = fits.as_any().downcast_ref::<BooleanArray>() else {
-                continue;
-            };
-            let left_out = partitions.directories.into_iter().enumerate();
-            unwanted.extend(
-                left_out
-                    .filter(|(row, _)| fits.is_null(*row) || !fits.value(*row))
-                    .map(|(_, directory)| directory),
-            );
-        }
-        Ok(unwanted)
+        let condition = |filter: &Expr| -> Result<Condition> {
+            let columns = filter.column_refs();
+            let columns: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+            let rows = self.config.partition_rows(&columns).map_err(external)?;
+            let schema = DFSchema::try_from(Arc::clone(rows.schema()))?;
+            let test = state.create_physical_expr(unqualified(filter.clone())?, &schema)?;
+            Ok(Condition { rows, test })
+        };
+        filters.map(condition).collect()
     }
 
     /// The columns to read: those asked for, where reading fewer changes nothing else.
@@ -95,6 +72,27 @@ impl FileTable {
             [] => vec![0],
             columns => columns.to_vec(),
         })
+    }
+}
+
+/// A filter that the name of a directory may decide.
+struct Condition {
+    rows: PartitionRows,
+    test: Arc<dyn PhysicalExpr>,
+}
+
+impl Condition {
+    /// Whether rows of the directory may fit. What fails is told when rows are read.
+    fn may_hold(&self, directory: &Path) -> bool {
+        let Some(row) = self.rows.of(directory) else {
+            return true;
+        };
+        let fits = self.test.evaluate(&row);
+        let Ok(fits) = fits.and_then(|fits| fits.into_array(row.num_rows())) else {
+            return true;
+        };
+        let fits = fits.as_any().downcast_ref::<BooleanArray>();
+        fits.is_none_or(|fits| fits.is_valid(0) && fits.value(0))
     }
 }
 
@@ -154,9 +152,15 @@ impl TableProvider for FileTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let unwanted = self.unwanted(state, filters)?;
+        let (config, conditions) = (self.config.clone(), self.conditions(state, filters)?);
+        let found = tokio::task::spawn_blocking(move || {
+            config.with_files_found(|directory| conditions.iter().all(|c| c.may_hold(directory)))
+        });
+        let found = found
+            .await
+            .map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+        let mut config = found.map_err(external)?;
         let wanted = self.wanted(projection);
-        let mut config = self.config.clone().leave_out(unwanted);
         let mut schema = Arc::clone(&self.schema);
         if let Some(wanted) = &wanted {
             schema = Arc::new(schema.project(wanted)?);

@@ -1,6 +1,8 @@
 //! A query's state as tables: formats `statestore` and `state-metadata` of [`DataFrameReader`](super::DataFrameReader), over a
 //! checkpoint that nobody has to stop for.
 
+mod changes;
+
 use std::sync::Arc;
 
 use arrow::array::{
@@ -22,28 +24,39 @@ use crate::session::Session;
 const BATCH_ROWS: usize = 8192;
 /// Spark's name of the one table of an operator that has no other.
 const DEFAULT_STORE: &str = "default";
-const KNOWN: &[&str] = &["batchId", "operatorId", "operatorUid", "storeName"];
+const KNOWN: &[&str] = &[
+    "batchId",
+    "operatorId",
+    "operatorUid",
+    "storeName",
+    "readChangeFeed",
+    "changeStartBatchId",
+    "changeEndBatchId",
+];
+/// Options of `state-metadata`.
+const OF_METADATA: &[&str] = &["batchId"];
 /// Spark's options that have no meaning here or do not work yet.
 const REFUSED: &[&str] = &[
     "joinSide",
     "snapshotStartBatchId",
     "snapshotPartitionId",
-    "readChangeFeed",
-    "changeStartBatchId",
-    "changeEndBatchId",
     "stateVarName",
     "readRegisteredTimers",
     "flattenCollectionTypes",
 ];
 
 /// One row per entry of a table of an operator's state (per session where an entry is a list of them): `key` and `value` as structs, `partition_id` the subtask that kept it, and
-/// `expires_at` where entries expire. Columns that are no rows of Weir's become one field `bytes`.
+/// `expires_at` where entries expire. Columns that are no rows of Weir's become one field `bytes`. With the option `readChangeFeed`
+/// what epochs changed instead, see [`changes::feed`].
 pub(super) async fn entries(
     session: &Session,
     path: &str,
     options: &OptionTexts,
 ) -> Result<DataFrame> {
-    known("statestore", options)?;
+    known("statestore", options, KNOWN)?;
+    if wants_changes(options)? {
+        return changes::feed(session, path, options).await;
+    }
     let location = location(session, path, options)?;
     let reader = StateReader::open(location, epoch(options)?).await?;
     let uid = operator(&reader, options)?;
@@ -77,7 +90,7 @@ pub(super) async fn metadata(
     path: &str,
     options: &OptionTexts,
 ) -> Result<DataFrame> {
-    known("state-metadata", options)?;
+    known("state-metadata", options, OF_METADATA)?;
     let location = location(session, path, options)?;
     let epochs = CheckpointLog::new(location.clone())
         .list_epochs()
@@ -101,24 +114,41 @@ fn location(session: &Session, path: &str, options: &OptionTexts) -> Result<Chec
     Ok(CheckpointLocation::open_with(path, &settings)?)
 }
 
-fn known(format: &str, options: &OptionTexts) -> Result<()> {
+fn known(format: &str, options: &OptionTexts, known: &[&str]) -> Result<()> {
     for name in options.texts().keys() {
         if ObjectStoreSettings::known(name).is_some() {
             continue;
         }
         let is = |known: &&str| known.eq_ignore_ascii_case(name);
-        if REFUSED.iter().any(&is) {
+        if REFUSED.iter().any(is) {
             return Err(WeirError::config(format!(
                 "option '{name}' of format '{format}' is not supported, allowed: {}",
-                KNOWN.join(", ")
+                known.join(", ")
             )));
         }
-        if !KNOWN.iter().any(is) {
+        if !known.iter().any(is) {
             let of = format!("the {format} reader");
-            return Err(WeirError::unknown_option(&of, name, KNOWN));
+            return Err(WeirError::unknown_option(&of, name, known));
         }
     }
     Ok(())
+}
+
+/// Whether changes are wanted and not entries.
+fn wants_changes(options: &OptionTexts) -> Result<bool> {
+    const OPTION: &str = "readChangeFeed";
+    let wanted = match options.get(OPTION).map(str::to_ascii_lowercase).as_deref() {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(other) => return Err(WeirError::invalid_option(OPTION, other, "true, false")),
+    };
+    let epochs = ["changeStartBatchId", "changeEndBatchId"];
+    match epochs.iter().find(|name| options.get(name).is_some()) {
+        Some(name) if !wanted => Err(WeirError::config(format!(
+            "option '{name}' needs option '{OPTION}' to be true"
+        ))),
+        _ => Ok(wanted),
+    }
 }
 
 fn number(options: &OptionTexts, name: &str) -> Result<Option<u64>> {

@@ -16,7 +16,7 @@ use crate::plan::{StreamLeaf, plan_error};
 use crate::session::{Session, TIME_ZONE};
 
 /// Formats a stream can be read from.
-const FORMATS: &str = "json, csv, parquet, avro, text, kafka, rate, rate-micro-batch, socket";
+const FORMATS: &str = "json, csv, parquet, avro, orc, text, kafka, rate, rate-micro-batch, socket";
 
 /// Describes a stream. Nothing is read before a query starts; mistakes in schema and options are reported by `load`.
 #[derive(Clone)]
@@ -41,14 +41,15 @@ impl DataStreamReader {
         }
     }
 
-    /// The format: json, csv, parquet, avro, text, kafka, rate, rate-micro-batch or socket.
+    /// The format: json, csv, parquet, avro, orc (with the feature of that name), text, kafka, rate, rate-micro-batch or socket.
     #[must_use]
     pub fn format(mut self, format: impl Into<String>) -> Self {
         self.format = Some(format.into());
         self
     }
 
-    /// The columns: `"user_id STRING, ts TIMESTAMP"` or an Arrow schema. Required for files other than text.
+    /// The columns: `"user_id STRING, ts TIMESTAMP"` or an Arrow schema. Required for files other than text, and avro with the option
+    /// `avroSchema`.
     #[must_use]
     pub fn schema(mut self, schema: impl IntoSchema) -> Self {
         match schema.into_schema() {
@@ -105,7 +106,7 @@ impl DataStreamReader {
             WeirError::config(format!("a stream needs a format, allowed: {FORMATS}"))
         })?;
         let leaf = match format.to_ascii_lowercase().as_str() {
-            "json" | "csv" | "parquet" | "avro" | "text" => self.files(&format)?,
+            "json" | "csv" | "parquet" | "avro" | "orc" | "text" => self.files(&format)?,
             "kafka" => self.kafka()?,
             "rate" => self.without_path(&format, RateSource::from_options)?,
             "rate-micro-batch" => self.without_path(&format, RateMicroBatchSource::from_options)?,
@@ -169,6 +170,14 @@ impl DataStreamReader {
     /// As [`load`](Self::load).
     pub fn avro(self, path: &str) -> Result<DataFrame> {
         self.format("avro").load(path)
+    }
+
+    /// Shorthand for `format("orc").load(path)`.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn orc(self, path: &str) -> Result<DataFrame> {
+        self.format("orc").load(path)
     }
 
     /// Shorthand for `format("text").load(path)`: one column `value`.
@@ -310,8 +319,9 @@ impl DataStreamReader {
 /// by name, and nobody may ask for records that fit in some columns only.
 pub(super) fn prunable(config: &FileSourceConfig) -> bool {
     let has_corrupt_column = config.schema.index_of(&config.corrupt_column).is_ok();
-    match config.format {
-        ReadFormat::Parquet(_) | ReadFormat::Avro(_) => true,
+    match &config.format {
+        ReadFormat::Parquet(_) | ReadFormat::Orc(_) => true,
+        ReadFormat::Avro(options) => !options.by_position,
         ReadFormat::Json(_) => {
             config.mode == ParseMode::Permissive
                 && config.bad_records_path.is_none()
@@ -329,12 +339,6 @@ pub(super) fn fixed_schema(format: &str) -> WeirError {
 }
 
 fn unknown_format(format: &str) -> WeirError {
-    if format.eq_ignore_ascii_case("orc") {
-        return WeirError::config(
-            "a stream cannot be read from format 'orc', which no connector reads yet: have the files written as parquet",
-        )
-        .with_condition("DATA_SOURCE_NOT_FOUND");
-    }
     WeirError::config(format!(
         "a stream cannot be read from format '{format}', allowed: {FORMATS}"
     ))

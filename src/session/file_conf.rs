@@ -11,6 +11,7 @@ use super::conf::{Conf, Setting, flag, is_flag, is_positive, is_time, time};
 
 const SOURCE: &str = "spark.sql.streaming.fileSource";
 const SINK: &str = "spark.sql.streaming.fileSink";
+const IGNORE_MANIFESTS: &str = "spark.sql.streaming.fileStreamSink.ignoreMetadata";
 
 const fn setting(
     key: &'static str,
@@ -68,6 +69,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         "false",
         is_false,
     ),
+    setting(IGNORE_MANIFESTS, "false", FLAG, is_flag),
     setting(
         "spark.sql.streaming.fileSink.log.deletion",
         "true",
@@ -121,6 +123,7 @@ impl Conf {
     /// Tells a file source what the session says.
     pub(crate) fn set_up_source(&self, config: &mut FileSourceConfig) {
         config.log = self.log_of(SOURCE);
+        config.ignore_manifests = self.is_on(IGNORE_MANIFESTS);
         self.reach_source(config);
         let threads = self.get(&format!("{SOURCE}.cleaner.numThreads"));
         if let Some(threads) = threads.and_then(|text| text.trim().parse().ok()) {
@@ -164,13 +167,14 @@ mod tests {
             ("spark.sql.streaming.fileSource.log.cleanupDelay", "10m"),
             ("spark.sql.streaming.filesource.cleaner.numthreads", "0"),
             ("spark.sql.streaming.fileSink.log.deletion", "false"),
+            ("spark.sql.streaming.fileStreamSink.ignoreMetadata", "true"),
         ] {
             conf.set(key, value).expect("allowed");
         }
         let config = source(&conf);
         assert_eq!(config.log.compact_interval.get(), 3);
         assert_eq!(config.log.cleanup_delay, Duration::from_secs(600));
-        assert!(config.log.delete && config.cleaner_threads == 0);
+        assert!(config.log.delete && config.cleaner_threads == 0 && config.ignore_manifests);
         let format = WriteFormat::Json(JsonWriteOptions::default());
         let mut sink = FileSinkConfig::new("/out", format);
         conf.set_up_sink(&mut sink);

@@ -10,6 +10,7 @@ use weir_connectors::noop::NoopSink;
 use weir_runtime::{ObjectStoreSettings, OutputMode, Result, Sink, WeirError};
 
 use super::memory::MemoryTableProvider;
+use super::start::together;
 use crate::read::{OptionTexts, check_kafka_options};
 use crate::session::{Session, TIME_ZONE};
 
@@ -66,12 +67,24 @@ impl Wanted<'_> {
                 Ok(Made::from(Arc::new(KafkaSink::new(config)?) as Arc<dyn Sink>))
             }
             "memory" => self.memory(&options),
+            "orc" => Err(orc_is_read_only()),
             "noop" => no_options("noop", &options).map(|()| Made::from(Arc::new(NoopSink::new()) as Arc<dyn Sink>)),
             _ => Err(WeirError::config(format!(
                 "a stream cannot be written to format '{format}', allowed: {FORMATS}; other targets through foreach_batch"
             ))
             .with_condition("DATA_SOURCE_NOT_FOUND")),
         }
+    }
+
+    fn append_only(&self, format: &str) -> Result<()> {
+        if self.mode == OutputMode::Append {
+            return Ok(());
+        }
+        let message = format!(
+            "output mode {} is not supported by the {format} sink, allowed: append",
+            self.mode
+        );
+        Err(WeirError::plan(message).with_condition("STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE"))
     }
 
     fn files(&self, format: &str, mut options: OptionTexts) -> Result<Arc<dyn Sink>> {
@@ -86,16 +99,9 @@ impl Wanted<'_> {
                 self.session.settings().get(TIME_ZONE).unwrap_or_default(),
             );
         }
-        if self.mode != OutputMode::Append {
-            let message = format!(
-                "output mode {} is not supported by the {format} sink, allowed: append",
-                self.mode
-            );
-            return Err(WeirError::plan(message)
-                .with_condition("STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE"));
-        }
-        let mut config =
-            FileSinkConfig::from_options(format, &path, self.partition_by, options.texts())?;
+        let config =
+            FileSinkConfig::from_options(format, &path, self.partition_by, options.texts());
+        let mut config = together(self.append_only(format), config)?;
         self.session.settings().set_up_sink(&mut config);
         config.object_stores = self.object_stores.clone();
         Ok(Arc::new(FileSink::new(config)?))
@@ -115,6 +121,14 @@ impl Wanted<'_> {
             table: Some((name.to_owned(), Arc::new(table))),
         })
     }
+}
+
+fn orc_is_read_only() -> WeirError {
+    WeirError::config(
+        "a stream cannot be written to format 'orc', which can be read only: its writer lacks DECIMAL and nested types; \
+         allowed for files: parquet, json, csv, avro, text",
+    )
+    .with_condition("DATA_SOURCE_NOT_FOUND")
 }
 
 fn no_options(format: &str, options: &OptionTexts) -> Result<()> {

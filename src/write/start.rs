@@ -30,7 +30,10 @@ pub(super) async fn start(mut writer: DataStreamWriter) -> Result<StreamingQuery
         writer.name.clone(),
         location.as_deref().map(checkpoint::normal),
     )?;
-    let made = made(&writer, &object_stores)?;
+    let made = together(
+        unsupported::check(plan, writer.mode),
+        made(&writer, &object_stores),
+    )?;
     let options = Options {
         mode: writer.mode,
         allow_new_aggregates: session.settings().is_on(NEW_AGGREGATES),
@@ -48,6 +51,21 @@ pub(super) async fn start(mut writer: DataStreamWriter) -> Result<StreamingQuery
         progress_bar::show(&query);
     }
     Ok(query.owning(session.clone()))
+}
+
+/// The second result, or everything that is wrong with both: whoever mends the first problem should not meet the next one then.
+pub(super) fn together<T>(first: Result<()>, second: Result<T>) -> Result<T> {
+    match (first, second) {
+        (Err(first), Err(second)) => {
+            let texts = format!("{}; {}", first.message(), second.message());
+            let both = WeirError::new(first.fault(), texts);
+            Err(match first.condition().or(second.condition()) {
+                Some(condition) => both.with_condition(condition),
+                None => both,
+            })
+        }
+        (first, second) => first.and(second),
+    }
 }
 
 fn made(writer: &DataStreamWriter, object_stores: &ObjectStoreSettings) -> Result<Made> {
@@ -68,6 +86,7 @@ fn made(writer: &DataStreamWriter, object_stores: &ObjectStoreSettings) -> Resul
             None => Ok(Made::from(Arc::clone(sink))),
         };
     }
+    check_clustering(writer)?;
     let wanted = Wanted {
         session: frame.session(),
         format: writer.format.as_deref(),
@@ -78,6 +97,35 @@ fn made(writer: &DataStreamWriter, object_stores: &ObjectStoreSettings) -> Resul
         object_stores,
     };
     wanted.made(writer.options.clone())
+}
+
+/// Refuses columns to cluster by that are none, and those beside partition columns.
+fn check_clustering(writer: &DataStreamWriter) -> Result<()> {
+    if writer.cluster_by.is_empty() {
+        return Ok(());
+    }
+    if !writer.partition_by.is_empty() {
+        let message = "cluster_by and partition_by exclude each other: give one of them";
+        return Err(WeirError::plan(message)
+            .with_condition("SPECIFY_CLUSTER_BY_WITH_PARTITIONED_BY_IS_NOT_ALLOWED"));
+    }
+    let schema = writer.frame.schema();
+    let is_known = |name: &String| {
+        let mut fields = schema.fields().iter();
+        fields.any(|field| field.name().eq_ignore_ascii_case(name))
+    };
+    match writer.cluster_by.iter().find(|name| !is_known(name)) {
+        Some(name) => {
+            let fields = schema.fields().iter();
+            let names: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
+            Err(WeirError::plan(format!(
+                "cluster_by names column '{name}', the rows have {}",
+                names.join(", ")
+            ))
+            .with_condition("COLUMN_NOT_DEFINED_IN_TABLE"))
+        }
+        None => Ok(()),
+    }
 }
 
 fn config(

@@ -46,6 +46,8 @@ pub struct Entry {
     pub name: String,
     /// Size in bytes.
     pub size: u64,
+    /// Time of modification by the clock of the storage, unix milliseconds.
+    pub modified_ms: i64,
 }
 
 /// A directory or object store prefix that holds one checkpoint. Cheap to clone.

@@ -7,7 +7,7 @@
 //! Call order in an epoch: `append(N)`, then publish plan N. A file of an epoch without a plan is void: it
 //! is not read, and [`SourceLog::load`] deletes it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -49,7 +49,8 @@ pub enum Cleanup {
     /// As soon as they are held twice.
     #[default]
     AtOnce,
-    /// With the first append that comes this long after that.
+    /// With the first append that comes this long after that, by the wall clock and, for files of earlier runs, their times of
+    /// modification.
     After(Duration, Arc<dyn Clock>),
     /// Never.
     Never,
@@ -80,8 +81,8 @@ pub struct SourceLog<T> {
     /// Epochs with a compact file.
     compact: BTreeSet<Epoch>,
     cleanup: Cleanup,
-    /// Compact files with what they hold to be deleted, and since when they could be (monotonic).
-    covered: VecDeque<(Duration, Epoch)>,
+    /// Compact files with what they hold to be deleted, and since when they could be, unix milliseconds.
+    covered: VecDeque<(i64, Epoch)>,
     entries: PhantomData<fn() -> T>,
 }
 
@@ -105,6 +106,7 @@ impl<T: Serialize + DeserializeOwned> SourceLog<T> {
             covered: VecDeque::new(),
             entries: PhantomData,
         };
+        let mut written = BTreeMap::new();
         for file in log.location.list(&log.dir).await? {
             match (
                 Epoch::from_file_name(&file.name),
@@ -113,10 +115,13 @@ impl<T: Serialize + DeserializeOwned> SourceLog<T> {
                     .and_then(Epoch::from_file_name),
             ) {
                 (Some(epoch), _) => drop(log.small.insert(epoch)),
-                (_, Some(epoch)) => drop(log.compact.insert(epoch)),
+                (_, Some(epoch)) => drop(written.insert(epoch, file.modified_ms)),
                 _ => tracing::debug!(dir = %log.dir, name = %file.name, "unknown file ignored"),
             }
         }
+        let newer = written.values().skip(1);
+        log.covered = newer.copied().zip(written.keys().copied()).collect();
+        log.compact = written.into_keys().collect();
         Ok(log)
     }
 
@@ -234,17 +239,23 @@ impl<T: Serialize + DeserializeOwned> SourceLog<T> {
 
     /// Deletes what may go by now; `base` is a compact file that a newer one has just replaced.
     async fn clean(&mut self, base: Option<Epoch>) -> Result<()> {
-        let (delay, now) = match &self.cleanup {
+        let (delay_ms, now_ms) = match &self.cleanup {
             Cleanup::Never => return Ok(()),
-            Cleanup::AtOnce => (Duration::ZERO, Duration::ZERO),
-            Cleanup::After(delay, clock) => (*delay, clock.monotonic()),
+            Cleanup::AtOnce => (0, i64::MAX),
+            Cleanup::After(delay, clock) => (
+                i64::try_from(delay.as_millis()).unwrap_or(i64::MAX),
+                clock.now_ms(),
+            ),
         };
-        self.covered.extend(base.map(|base| (now, base)));
+        self.covered.extend(base.map(|base| (now_ms, base)));
         while let Some((_, base)) = self
             .covered
-            .pop_front_if(|(since, _)| now.saturating_sub(*since) >= delay)
+            .pop_front_if(|(since, _)| now_ms.saturating_sub(*since) >= delay_ms)
         {
-            self.delete_covered_by(base).await?;
+            // The one that replaced it may have been void.
+            if self.compact.range(base.next()..).next().is_some() {
+                self.delete_covered_by(base).await?;
+            }
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 mod accounting;
 mod changes;
 mod complete;
+mod distinct;
 mod field;
 mod files;
 mod frames;
@@ -14,5 +15,6 @@ mod sessions;
 mod sinks;
 mod state_reader;
 mod support;
+mod user_state;
 mod worked_example;
 mod zones;

@@ -183,7 +183,7 @@ const STATELESS: &[(&str, &str, &str)] = &[
         "SELECT (SELECT max(v) FROM s) AS m",
         "subquery",
     ),
-    ("unknown column", "SELECT w FROM s", "w"),
+    ("unknown column", "SELECT w FROM s", "s.v"),
     ("unknown function", "SELECT nothing(v) FROM s", "nothing"),
     ("unknown table", "SELECT v FROM t", "no table or view `t`"),
     (
@@ -299,6 +299,94 @@ async fn everything_that_is_wrong_with_a_query_is_said_at_once() {
 }
 
 #[tokio::test]
+async fn what_is_wrong_with_the_plan_the_mode_and_the_sink_is_said_at_once() {
+    let (home, session) = (Home::new(), session());
+    let (_rows, frame) = stream(&session);
+    let sorted = frame.order_by(["v"]).unwrap();
+    let writer = sorted
+        .write_stream()
+        .format("parquet")
+        .output_mode("update");
+    let writer = writer
+        .option("path", home.text("out"))
+        .option("compresion", "zstd")
+        .checkpoint(&home.text("ck"));
+    let error = refused(writer).await;
+    for said in ["sorting a stream", "allowed: append", "'compresion'"] {
+        assert!(error.contains(said), "{said}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn refusals_have_the_conditions_that_users_of_spark_know() {
+    let (home, session) = (Home::new(), session());
+    let (_rows, frame) = stream(&session);
+    frame.create_or_replace_temp_view("s").unwrap();
+    let sql = async |text: &str| {
+        session
+            .sql(text)
+            .await
+            .unwrap()
+            .write_stream()
+            .format("noop")
+    };
+    let files = frame.write_stream().format("parquet").output_mode("update");
+    let files = files
+        .option("path", home.text("out"))
+        .checkpoint(&home.text("ck"));
+    for (writer, condition) in [
+        (
+            sql("SELECT v, count(*) AS n FROM s GROUP BY v").await,
+            "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION",
+        ),
+        (
+            sql("SELECT v FROM s").await.output_mode("complete"),
+            "STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION",
+        ),
+        (
+            sql("SELECT v FROM s").await.output_mode("merge"),
+            "STREAMING_OUTPUT_MODE.INVALID",
+        ),
+        (files, "STREAMING_OUTPUT_MODE.UNSUPPORTED_DATASOURCE"),
+        (
+            sql("SELECT v, row_number() OVER (ORDER BY v) AS r FROM s").await,
+            "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING",
+        ),
+        (frame.write_stream().format("jdbc"), "DATA_SOURCE_NOT_FOUND"),
+        (
+            frame
+                .with_watermark("v", "1 second")
+                .unwrap()
+                .write_stream()
+                .format("noop"),
+            "EVENT_TIME_IS_NOT_ON_TIMESTAMP_TYPE",
+        ),
+    ] {
+        let error = writer.start().await.expect_err(condition);
+        assert_eq!(error.condition(), Some(condition), "{error}");
+    }
+    let opened = |format: &str, path: &str| {
+        let reader = session.read_stream().format(format).schema("v BIGINT");
+        reader.load(&home.text(path)).unwrap_err()
+    };
+    let read = [
+        (opened("jdbc", "in"), "DATA_SOURCE_NOT_FOUND"),
+        (opened("parquet", "nowhere"), "PATH_NOT_FOUND"),
+        (
+            frame.with_watermark("v", "soon").unwrap_err(),
+            "CANNOT_PARSE_INTERVAL",
+        ),
+        (
+            frame.select(["w"]).unwrap_err(),
+            "UNRESOLVED_COLUMN.WITH_SUGGESTION",
+        ),
+    ];
+    for (error, condition) in read {
+        assert_eq!(error.condition(), Some(condition), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn triggers_that_are_none_are_refused_where_they_are_made() {
     for text in ["", "soon", "-1 second", "1 month", "5"] {
         assert!(Trigger::processing_time(text).is_err(), "{text}");
@@ -319,4 +407,53 @@ async fn errors_of_the_data_say_the_row_and_the_expression() {
         position.starts_with("row 2 of the batch (from 0), column 'share', in div"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn errors_of_the_data_say_the_row_wherever_the_expression_stands() {
+    for (sql, condition, place) in [
+        (
+            "SELECT CAST(if(v = 0, 'x', '1') AS INT) AS n FROM s",
+            "CAST_INVALID_INPUT",
+            "row 2 of the batch (from 0), column 'n'",
+        ),
+        (
+            "SELECT v + 9223372036854775803 AS n FROM s",
+            "ARITHMETIC_OVERFLOW",
+            "row 1 of the batch (from 0), column 'n'",
+        ),
+        (
+            "SELECT v FROM s WHERE 100 DIV v > 0",
+            "DIVIDE_BY_ZERO",
+            "row 2 of the batch (from 0)",
+        ),
+        (
+            "SELECT 100 DIV v AS k, count(*) AS n FROM s GROUP BY 100 DIV v",
+            "DIVIDE_BY_ZERO",
+            "row 2 of the batch (from 0)",
+        ),
+        (
+            "SELECT sum(100 DIV v) AS total FROM s",
+            "DIVIDE_BY_ZERO",
+            "row 2 of the batch (from 0)",
+        ),
+        (
+            "SELECT explode(sequence(1, 100 DIV v)) AS n FROM s",
+            "DIVIDE_BY_ZERO",
+            "row 2 of the batch (from 0)",
+        ),
+    ] {
+        let session = session();
+        let (rows, frame) = stream(&session);
+        frame.create_or_replace_temp_view("s").unwrap();
+        let frame = session.sql(sql).await.unwrap();
+        let writer = frame.write_stream().format("noop").output_mode("update");
+        let query = writer.start().await.unwrap();
+        add(&rows, &[4, 5, 0]);
+        let error = query.await_termination().await.unwrap_err();
+        assert_eq!(error.condition(), Some(condition), "{sql}: {error}");
+        let position = error.position().unwrap_or_default();
+        assert!(position.contains(place), "{sql}: {error}");
+        assert!(error.operator().is_some(), "{sql}: {error}");
+    }
 }

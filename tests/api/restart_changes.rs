@@ -15,6 +15,8 @@ struct Run {
     delay: Option<&'static str>,
     query: Query,
     format: &'static str,
+    /// Aggregates that the checkpoint does not know may begin without rows.
+    new_aggregates: bool,
 }
 
 enum Query {
@@ -22,8 +24,10 @@ enum Query {
     Deduplicate(&'static [&'static str]),
     /// Rows of a second directory as well.
     TwoSources,
+    /// The same columns from another kind of source.
+    Rate,
 }
-use Query::{Deduplicate, Sql, TwoSources};
+use Query::{Deduplicate, Rate, Sql, TwoSources};
 
 const COUNTS: &str = "SELECT k, count(*) AS n FROM e GROUP BY k";
 const WINDOWS: &str =
@@ -38,6 +42,7 @@ fn run(query: Query) -> Run {
         delay: Some("5 seconds"),
         query,
         format: "noop",
+        new_aggregates: false,
     }
 }
 
@@ -58,6 +63,12 @@ impl Run {
                 futures::executor::block_on(session.sql(text))
             }
             Deduplicate(columns) => frame.drop_duplicates(columns),
+            Rate => session
+                .read_stream()
+                .format("rate-micro-batch")
+                .option("rowsPerBatch", 1)
+                .open()?
+                .select_expr(&["timestamp AS ts", "'a' AS k", "value AS v"]),
             TwoSources => {
                 let other = session
                     .read_stream()
@@ -74,6 +85,7 @@ impl Run {
         let session = Session::builder()
             .parallelism(self.parallelism)
             .config("weir.progressBar", false)
+            .config("weir.state.allowNewAggregates", self.new_aggregates)
             .build()?;
         let query = self
             .frame(&session, home)?
@@ -196,6 +208,21 @@ async fn a_new_aggregate_or_another_one_is_refused() {
     .await;
     let other = run(Sql("SELECT k, max(v) AS n FROM e GROUP BY k"));
     refused(run(Sql(COUNTS)), other, &["aggregate-0", "count", "max(v)"]).await;
+}
+
+#[tokio::test]
+async fn a_new_aggregate_may_begin_without_rows_where_that_is_wanted() {
+    let with = |sql| Run {
+        new_aggregates: true,
+        ..run(Sql(sql))
+    };
+    const MORE: &str = "SELECT k, count(*) AS n, sum(v) AS s FROM e GROUP BY k";
+    const OTHER: &str = "SELECT k, sum(v) AS s FROM e GROUP BY k";
+    allowed(run(Sql(COUNTS)), with(MORE)).await;
+    // One that goes, another key and another window change what is there, and are refused all the same.
+    refused(run(Sql(MORE)), with(OTHER), &["removed: count"]).await;
+    const BY_VALUE: &str = "SELECT v, count(*) AS n, sum(v) AS s FROM e GROUP BY v";
+    refused(run(Sql(COUNTS)), with(BY_VALUE), &["aggregate-0", "keys"]).await;
 }
 
 #[tokio::test]
@@ -337,8 +364,10 @@ async fn another_limit_is_refused() {
 }
 
 #[tokio::test]
-async fn another_number_of_sources_or_another_directory_is_refused() {
+async fn another_number_kind_or_directory_of_sources_is_refused() {
     refused(run(Sql(ROWS)), run(TwoSources), &["source-1"]).await;
+    let kinds = ["source-0", "file_source", "rate-micro-batch"];
+    refused(run(Sql(ROWS)), run(Rate), &kinds).await;
     let home = home();
     run(Sql(ROWS)).take(&home).await.unwrap();
     std::fs::rename(home.path("in"), home.path("moved")).unwrap();

@@ -67,6 +67,14 @@ async fn tables_go_from_the_earliest_to_the_latest_unless_told_otherwise() {
         ("endingOffsetsByTimestamp", json(1_006_000, 1_013_000)),
     ];
     assert_eq!(values(&kafka, &topic, &options).await, ["4", "5", "12"]);
+    // One time for all ranks before times by partition, and those before offsets.
+    let ranked = [
+        ("endingTimestamp", "1002000".to_owned()),
+        ("endingOffsetsByTimestamp", json(9_000_000, 1_013_000)),
+        ("endingOffsets", json(9, 9)),
+    ];
+    assert_eq!(values(&kafka, &topic, &ranked).await, ["0", "1"]);
+    assert_eq!(values(&kafka, &topic, &ranked[1..]).await, texts(0, 13));
     let cut = [
         ("maxRecordsPerPartition", "3".to_owned()),
         ("minPartitions", "9".to_owned()),

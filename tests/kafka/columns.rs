@@ -5,6 +5,7 @@ use arrow::datatypes::{DataType, Int32Type, TimeUnit, TimestampMicrosecondType};
 use weir::connectors::kafka::source::KafkaSource;
 use weir::prelude::*;
 
+use crate::kafka_broker::Broker;
 use crate::support::{Kafka, Reading, Record, session, value};
 
 /// The rows of a topic, read as a table with its headers.
@@ -163,6 +164,28 @@ async fn records_larger_than_a_fetch_come_whole() {
     reading.run().await.unwrap();
     let lengths: Vec<usize> = reading.values().iter().map(String::len).collect();
     assert_eq!(lengths, [10, 3_000_000, 12_000_000, 1]);
+}
+
+#[tokio::test]
+async fn records_of_kafkas_own_client_are_read_in_every_compression() {
+    let kafka = Kafka::shared();
+    let lines: Vec<String> = (0..300).map(|n| format!("key-{n:0>3}:value-{n}")).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    for compression in ["gzip", "snappy", "lz4", "zstd"] {
+        // The broker compresses for topics of a compression of their own.
+        let topic = Kafka::name(compression);
+        let settings = [("compression.type", compression)];
+        kafka.create(&topic, 2, &settings).await;
+        Broker::shared().produce(&topic, Some(":"), &lines);
+        let batch = table(&kafka, &topic).await;
+        let text = |bytes: Option<&[u8]>| String::from_utf8(bytes.unwrap().to_vec()).unwrap();
+        let (keys, values) = (batch.column(0), batch.column(1));
+        let keys = keys.as_binary::<i32>().iter().map(text);
+        let values = values.as_binary::<i32>().iter().map(text);
+        let mut found: Vec<String> = keys.zip(values).map(|(k, v)| format!("{k}:{v}")).collect();
+        found.sort();
+        assert_eq!(found, lines, "{compression}");
+    }
 }
 
 #[tokio::test]

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::{Offset, TopicPartitionList};
 use weir::prelude::*;
 
-use crate::support::{Kafka, LONG, Reading, Warnings, numbers, warnings};
+use crate::support::{Kafka, LONG, Reading, Warnings, config, numbers, warnings};
 
 /// Groups a client has asked the broker about: names that begin with `prefix`.
 fn groups(log: &Warnings, prefix: &str) -> BTreeSet<String> {
@@ -76,4 +78,36 @@ async fn records_that_trickle_in_are_fetched_without_beginning_anew() {
     assert!(epochs >= 10, "{epochs} epochs are too few to tell");
     let begun = log.said(&["Starting pending assigned partition", &topic]);
     assert_eq!(begun.len(), 2, "once for each partition: {begun:#?}");
+}
+
+#[tokio::test]
+async fn nothing_is_ever_committed_to_the_group() {
+    let kafka = Kafka::shared();
+    let topic = kafka.topic("uncommitted", 2).await;
+    let group = Kafka::name("bystander");
+    let reading = Reading::of(&kafka, &topic)
+        .option("kafka.group.id", &group)
+        // A client that commits by itself would do so many times.
+        .option("kafka.auto.commit.interval.ms", 20);
+    let query = reading.start(Trigger::Default).await.unwrap();
+    for round in 0..5 {
+        let records = numbers(20 * round, 20 * (round + 1));
+        let records: Vec<_> = (0..)
+            .zip(records)
+            .map(|(n, record)| record.to(n % 2))
+            .collect();
+        kafka.send(&topic, &records).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    reading.wait_for_rows(&query, 100).await;
+    query.stop().await;
+    let member: BaseConsumer = config(&kafka.bootstrap)
+        .set("group.id", &group)
+        .create()
+        .unwrap();
+    let mut partitions = TopicPartitionList::new();
+    partitions.add_partition_range(&topic, 0, 1);
+    let committed = member.committed_offsets(partitions, LONG).unwrap();
+    let committed: Vec<Offset> = committed.elements().iter().map(|at| at.offset()).collect();
+    assert_eq!(committed, [Offset::Invalid; 2]);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use weir::prelude::*;
 
-use crate::support::{Kafka, LONG, Reading, last_with_rows, numbers, value};
+use crate::support::{Kafka, LONG, Reading, config, last_with_rows, numbers, value};
 
 fn add(producer: &BaseProducer, topic: &str, values: &[&str]) {
     for text in values {
@@ -101,6 +101,34 @@ async fn records_of_an_open_transaction_come_when_it_is_committed() {
     producer.commit_transaction(LONG).unwrap();
     reading.wait_for_rows(&query, 3).await;
     assert_eq!(reading.values(), ["before", "open", "after"]);
+    query.stop().await;
+}
+
+#[tokio::test]
+async fn records_behind_a_transaction_whose_producer_died_come_when_the_broker_has_ended_it() {
+    let kafka = Kafka::shared();
+    let topic = kafka.topic("left-open", 1).await;
+    kafka.send(&topic, &[value("before")]).await;
+    let producer: BaseProducer = config(&kafka.bootstrap)
+        .set("transactional.id", &topic)
+        .set("transaction.timeout.ms", "10000")
+        .create()
+        .unwrap();
+    producer.init_transactions(LONG).unwrap();
+    producer.begin_transaction().unwrap();
+    add(&producer, &topic, &["left open"]);
+    // Neither commit nor abort.
+    drop(producer);
+    kafka.send(&topic, &[value("after")]).await;
+    // What is there is read to its end, without a wait for the transaction.
+    let reading = Reading::of(&kafka, &topic);
+    let query = reading.run().await.unwrap();
+    assert_eq!(reading.values(), ["before"]);
+    let source = &last_with_rows(&query).sources[0];
+    assert_eq!(source.metrics["maxOffsetsBehindLatest"], "0");
+    let query = reading.start(Trigger::Default).await.unwrap();
+    reading.wait_for_rows(&query, 2).await;
+    assert_eq!(reading.values(), ["before", "after"]);
     query.stop().await;
 }
 

@@ -98,6 +98,19 @@ async fn after_the_longest_delay_one_record_is_enough() {
 }
 
 #[tokio::test]
+async fn a_bounded_run_does_not_wait_for_more_than_there_is() {
+    let kafka = Kafka::shared();
+    let topic = kafka.topic("min-now", 1).await;
+    kafka.send(&topic, &numbers(0, 25)).await;
+    let reading = Reading::of(&kafka, &topic)
+        .option("minOffsetsPerTrigger", 10)
+        .option("maxOffsetsPerTrigger", 10)
+        .option("maxTriggerDelay", "1h");
+    reading.run().await.unwrap();
+    assert_eq!(sizes(&reading), [10, 10, 5]);
+}
+
+#[tokio::test]
 async fn partitions_are_cut_into_more_splits_on_request() {
     let kafka = Kafka::shared();
     let topic = kafka.topic("cut", 2).await;

@@ -28,6 +28,7 @@ async fn p089_expired_offsets_stop_the_query_or_are_counted() {
     assert_eq!(reading.values(), expected);
     let source = &last_with_rows(&query).sources[0];
     assert_eq!(source.metrics["lostOffsets"], "40");
+    assert_eq!(source.metrics["offsetOutOfRange"], "40");
     assert_eq!(source.metrics["dataLoss"], "1");
     assert_eq!(warnings.matching(&[&lost]).len(), 1);
     // The next run has nothing to complain about.
@@ -169,6 +170,39 @@ async fn p090_a_topic_created_again_while_the_query_runs_is_found_out() {
         "{error}"
     );
     assert_eq!(reading.values(), texts(0, 10));
+}
+
+#[tokio::test]
+async fn p091_a_topic_that_has_fewer_partitions_than_before_is_a_loss() {
+    let kafka = Kafka::shared();
+    let topic = kafka.topic("p091-fewer", 2).await;
+    let both = |from: i64| {
+        let records = (0..).zip(numbers(from, from + 6));
+        let records = records.map(|(n, record)| record.to(n % 2));
+        records.collect::<Vec<_>>()
+    };
+    kafka.send(&topic, &both(0)).await;
+    let mut reading = Reading::of(&kafka, &topic);
+    reading.run().await.unwrap();
+    kafka.delete(&topic).await;
+    kafka.create(&topic, 1, &[]).await;
+    kafka.send(&topic, &numbers(6, 8)).await;
+    let error = reading.run().await.unwrap_err();
+    let gone = format!("{topic}-1: wanted 3, but the partition does not exist any more");
+    let another = format!("{topic}-0: wanted 3, but topic '{topic}' was deleted and created again");
+    for lost in [&gone, &another] {
+        assert!(error.message().contains(lost), "{error}");
+    }
+    assert_eq!(reading.numbers(), (0..6).collect::<Vec<_>>());
+    reading.set("failOnDataLoss", false);
+    reading.run().await.unwrap();
+    assert_eq!(reading.numbers(), (0..8).collect::<Vec<_>>());
+    // A partition of that number that comes later is a new one.
+    kafka.grow(&topic, 2).await;
+    kafka.send(&topic, &both(8)).await;
+    reading.set("failOnDataLoss", true);
+    reading.run().await.unwrap();
+    assert_eq!(reading.numbers(), (0..14).collect::<Vec<_>>());
 }
 
 #[tokio::test]

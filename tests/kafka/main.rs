@@ -1,6 +1,7 @@
 //! Apache Kafka in and out, against real brokers: topics as streams and tables, and the results of queries in topics.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod backlog;
 mod batch;
 mod columns;
 mod fetching;

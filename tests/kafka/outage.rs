@@ -6,7 +6,7 @@ use std::time::Duration;
 use weir::prelude::*;
 
 use crate::kafka_broker::Broker;
-use crate::support::{Kafka, LONG, Reading, numbers, texts, warnings};
+use crate::support::{Kafka, LONG, Reading, Warnings, numbers, texts, warnings};
 
 #[tokio::test]
 async fn p098_rows_flow_again_after_the_broker_was_stopped_and_killed() {
@@ -91,6 +91,92 @@ async fn p098_a_broker_that_is_killed_in_the_middle_of_an_epoch_loses_nothing() 
     broker.restart(1);
     query.await_termination().await.unwrap();
     assert_eq!(reading.numbers(), (0..40_000).collect::<Vec<_>>());
+}
+
+/// Records of the topic of a [`Held`] query.
+const HELD: i64 = 60_000;
+
+/// A query whose broker is held in the middle of its one epoch, while most records are still to be fetched.
+struct Held {
+    broker: Broker,
+    reading: Reading,
+    query: StreamingQuery,
+    topic: String,
+    warnings: Warnings,
+}
+
+impl Held {
+    async fn with_patience(poll_timeout_ms: u64) -> Self {
+        let broker = Broker::start();
+        let kafka = Kafka::at(broker.bootstrap());
+        let topic = kafka.topic("held", 1).await;
+        let mut records = numbers(0, HELD);
+        for record in &mut records {
+            record.key = Some(vec![b'k'; 1000]);
+        }
+        kafka.send(&topic, &records).await;
+        let warnings = warnings();
+        let reading = Reading::of(&kafka, &topic)
+            .option("kafkaConsumer.pollTimeoutMs", poll_timeout_ms)
+            .option("kafka.queued.max.messages.kbytes", 256)
+            .option("kafka.max.partition.fetch.bytes", 65_536);
+        let query = reading.start(Trigger::AvailableNow).await.unwrap();
+        let under_way = || query.metrics().edges().iter().any(|edge| edge.rows > 0);
+        for _ in 0..LONG.as_millis() / 5 {
+            if under_way() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        broker.pause(1);
+        Self {
+            broker,
+            reading,
+            query,
+            topic,
+            warnings,
+        }
+    }
+
+    /// Waits until it is warned of that, then lets the broker go on.
+    async fn resume_after(&self, warning: &str) {
+        let texts = [warning, &self.topic];
+        for _ in 0..LONG.as_millis() / 100 {
+            if !self.warnings.matching(&texts).is_empty() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        self.broker.resume(1);
+        let said = self.warnings.matching(&texts);
+        assert!(!said.is_empty(), "{:?}", self.query.status());
+    }
+
+    fn assert_read_once(&self) {
+        assert_eq!(self.reading.numbers(), (0..HELD).collect::<Vec<_>>());
+        assert_eq!(self.reading.epochs().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn p098_a_client_that_hears_nothing_for_long_is_made_anew_and_reads_on_where_it_was() {
+    let held = Held::with_patience(120_000).await;
+    held.resume_after("is made anew").await;
+    held.query.await_termination().await.unwrap();
+    held.assert_read_once();
+}
+
+#[tokio::test]
+async fn patience_of_readers_ends_with_the_place_and_the_epoch_is_read_again() {
+    let held = Held::with_patience(2_000).await;
+    held.resume_after("ms although it reaches to 60000 (kafkaConsumer.pollTimeoutMs)")
+        .await;
+    // By itself, or, if its attempts were used up, by the next start.
+    if let Err(error) = held.query.await_termination().await {
+        assert_eq!(error.fault(), weir::Fault::External, "{error:?}");
+        held.reading.run().await.unwrap();
+    }
+    held.assert_read_once();
 }
 
 #[tokio::test]

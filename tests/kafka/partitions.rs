@@ -1,10 +1,13 @@
 //! Which partitions are read: lists, patterns, assignments, and those that come or go while a query runs.
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use weir::prelude::*;
 
-use crate::support::{Kafka, Reading, numbers, texts, value};
+use crate::support::{Home, Kafka, LONG, Reading, numbers, texts, value};
 
 #[tokio::test]
 async fn several_topics_are_read_by_list_and_by_pattern() {
@@ -169,6 +172,96 @@ async fn p015_a_partition_without_records_does_not_hold_back_the_watermark() {
         })
         .collect();
     assert_eq!(counts, [3]);
+    query.stop().await;
+}
+
+/// Counts of windows of ten seconds over the times that are a topic's values, five seconds of delay, by a query that may be started
+/// again.
+struct Windows<'a> {
+    kafka: &'a Kafka,
+    topic: &'a str,
+    session: Session,
+    home: Home,
+    counts: Arc<Mutex<Vec<i64>>>,
+}
+
+impl Windows<'_> {
+    async fn start(&self) -> StreamingQuery {
+        let counts = Arc::clone(&self.counts);
+        self.kafka
+            .stream(&self.session, self.topic)
+            .select_expr(&["CAST(CAST(value AS STRING) AS TIMESTAMP) AS ts"])
+            .unwrap()
+            .with_watermark("ts", "5 seconds")
+            .unwrap()
+            .group_by([expr("window(ts, '10 seconds')")])
+            .unwrap()
+            .count()
+            .unwrap()
+            .select_expr(&["count"])
+            .unwrap()
+            .write_stream()
+            .checkpoint(&self.home.text("checkpoint"))
+            .foreach_batch(move |frame, _| {
+                let counts = Arc::clone(&counts);
+                async move {
+                    for batch in frame.collect().await? {
+                        let found = batch.column(0).as_primitive::<Int64Type>();
+                        counts.lock().unwrap().extend(found.values().iter());
+                    }
+                    Ok(())
+                }
+            })
+            .start()
+            .await
+            .unwrap()
+    }
+
+    async fn wait_for(&self, expected: &[i64]) {
+        for _ in 0..LONG.as_millis() / 50 {
+            if self.counts.lock().unwrap().len() >= expected.len() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(*self.counts.lock().unwrap(), expected);
+    }
+}
+
+#[tokio::test]
+async fn p015_a_partition_with_its_own_watermark_is_left_out_while_it_is_silent_and_loses_nothing()
+{
+    let kafka = Kafka::shared();
+    let topic = kafka.topic("p015-own", 2).await;
+    let time = |seconds: u32| value(format!("2024-06-10 10:00:{seconds:02}"));
+    let windows = Windows {
+        kafka: &kafka,
+        topic: &topic,
+        session: Session::builder()
+            .parallelism(2)
+            .config("weir.progressBar", false)
+            .config("weir.watermark.perSplit", true)
+            .config("weir.watermark.idleTimeout", "400ms")
+            .build()
+            .unwrap(),
+        home: Home::new(),
+        counts: Arc::default(),
+    };
+    let query = windows.start().await;
+    kafka.send(&topic, &[time(1), time(2)]).await;
+    query.process_all_available().await.unwrap();
+    // Inside of the delay, from the partition that was silent.
+    kafka.send(&topic, &[time(3).to(1)]).await;
+    query.process_all_available().await.unwrap();
+    query.stop().await;
+    let query = windows.start().await;
+    kafka.send(&topic, &[time(30)]).await;
+    windows.wait_for(&[3]).await;
+    // It wakes up, again inside of the delay.
+    kafka.send(&topic, &[time(26).to(1)]).await;
+    query.process_all_available().await.unwrap();
+    kafka.send(&topic, &[time(59)]).await;
+    windows.wait_for(&[3, 1, 1]).await;
     query.stop().await;
 }
 

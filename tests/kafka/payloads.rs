@@ -122,6 +122,46 @@ async fn bad_payloads_end_the_query_with_topic_partition_and_offset() {
 }
 
 #[tokio::test]
+async fn p081_a_bad_payload_commits_nothing_and_bad_payloads_alone_are_read_to_their_end() {
+    let kafka = Kafka::shared();
+    for Format {
+        name, read, bad, ..
+    } in formats()
+    {
+        let topic = kafka.topic(&format!("poison-{name}"), 1).await;
+        kafka.send(&topic, &vec![bytes(bad); 5]).await;
+        let home = Home::new();
+        let run = async |mode: &str| -> Result<StreamingQuery> {
+            let session = session();
+            let records = kafka.stream(&session, &topic);
+            records.create_or_replace_temp_view("records")?;
+            let sql = format!("SELECT {}.id FROM records", read.replace("MODE", mode));
+            let query = session
+                .sql(&sql)
+                .await?
+                .write_stream()
+                .format("noop")
+                .option("checkpointLocation", home.text("checkpoint"))
+                .trigger(Trigger::AvailableNow)
+                .start()
+                .await?;
+            query.await_termination().await?;
+            Ok(query)
+        };
+        let error = run("FAILFAST").await.unwrap_err();
+        let place = error.position().unwrap_or_default();
+        assert!(place.starts_with(&format!("{topic}-0-0, ")), "{error}");
+        let committed = home.text("checkpoint/commits/0");
+        assert!(!std::path::Path::new(&committed).exists(), "{name}");
+        let query = run("PERMISSIVE").await.unwrap();
+        let progress = last_with_rows(&query);
+        assert_eq!(progress.num_input_rows, 5, "{name}");
+        assert_eq!(progress.sources[0].metrics["badRecords"], "5", "{name}");
+        assert!(std::path::Path::new(&committed).exists(), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn bad_payloads_that_become_null_are_counted_in_progress_and_tombstones_are_not() {
     let kafka = Kafka::shared();
     for Format {

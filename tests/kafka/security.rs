@@ -42,7 +42,7 @@ async fn scram_over_tls_reads_and_a_wrong_password_is_told_without_being_shown()
         "{error}"
     );
     assert!(!format!("{error:?}").contains(wrong));
-    assert!(warnings.matching(&[wrong]).is_empty());
+    assert!(warnings.said(&[wrong]).is_empty());
 }
 
 #[tokio::test]

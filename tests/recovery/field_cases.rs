@@ -1,4 +1,4 @@
-//! What went wrong for users of such systems, as tests: checkpoint cases P041, P045, P049, P051 and P052.
+//! What went wrong for users of such systems, as tests: checkpoint cases P041, P045, P049 to P052.
 
 use std::fs;
 use std::path::Path;
@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weir::prelude::*;
+use weir::runtime::{FailPoints, Fault};
 
 use crate::shop::Shop;
 
@@ -41,6 +42,35 @@ fn p041_newest_manifest_of_length_zero_or_torn_runs_its_epoch_again() {
         shop.run(Arc::default())
             .expect("starts without anybody deleting anything");
         shop.assert_exactly_once(5, ROWS, &format!("manifest cut to {length} bytes"));
+    }
+}
+
+#[test]
+fn p050_an_epoch_is_planned_then_written_then_committed_and_no_crash_in_between_loses_a_row() {
+    let shop = |home: &Path| {
+        let shop = Shop::new(home).cut(1, 1);
+        (0..3).for_each(|number| shop.drop_file(number, ROWS));
+        shop
+    };
+    let home = tempfile::tempdir().expect("a directory");
+    let counted = Arc::new(FailPoints::recording());
+    let undisturbed = shop(home.path()).run(Arc::clone(&counted));
+    undisturbed.expect("ends well");
+    let names = counted.names();
+    // Of the second of three epochs.
+    let place = |name: &str| {
+        let mut hits = names.iter().enumerate().filter(|(_, hit)| **hit == name);
+        hits.nth(1).map(|(place, _)| place as u64).expect(name)
+    };
+    let steps = ["plan-log:after", "sink-commit:before", "manifest:before"].map(place);
+    assert!(steps.is_sorted(), "{names:?}");
+    for place in steps[0]..=place("manifest:after") {
+        let home = tempfile::tempdir().expect("a directory");
+        let shop = shop(home.path());
+        let crashed = shop.run(Arc::new(FailPoints::crash_at(place)));
+        assert_eq!(crashed.expect_err("a crash").fault(), Fault::Crash);
+        shop.run(Arc::default()).expect("recovers");
+        shop.assert_exactly_once(3, ROWS, &format!("crash at place {place}"));
     }
 }
 

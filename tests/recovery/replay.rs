@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use weir::prelude::*;
-use weir::runtime::Fault;
+use weir::runtime::{FailPoints, Fault};
 
 use crate::queries::Kind;
 use crate::shop::Shop;
@@ -158,4 +158,41 @@ fn e2_lost_commit_of_a_stateful_query_restores_the_state_before_it() {
         shop.run(Arc::default()).expect("ends well");
         shop.assert_exactly_once(6, 40, "every newest commit was lost once");
     }
+}
+
+/// Goal: a file that an epoch has planned and that is gone or another one when the epoch is replayed is an error that names it, never
+/// an epoch without its rows; when the file is back the query goes on.
+#[test]
+fn e1_a_planned_file_that_vanished_or_changed_before_the_replay_is_an_error() {
+    let shop = |home: &std::path::Path| {
+        let shop = Shop::new(home).cut(1, 1);
+        (0..2).for_each(|number| shop.drop_file(number, 30));
+        shop
+    };
+    let counted = Arc::new(FailPoints::recording());
+    let home = tempfile::tempdir().expect("a directory");
+    let undisturbed = shop(home.path()).run(Arc::clone(&counted));
+    undisturbed.expect("ends well");
+    let names = counted.names();
+    let planned = names.iter().position(|name| *name == "sink-commit:before");
+    let planned = planned.expect("a commit") as u64;
+
+    let home = tempfile::tempdir().expect("a directory");
+    let shop = shop(home.path());
+    let crashed = shop.run(Arc::new(FailPoints::crash_at(planned)));
+    assert!(crashed.is_err(), "after the plan of the first epoch");
+    let (file, aside) = (home.path().join("in/00000.json"), home.path().join("aside"));
+    fs::rename(&file, &aside).expect("taken away");
+    let error = shop.run(Arc::default()).expect_err("the file is gone");
+    assert_eq!(error.fault(), Fault::Data, "{error}");
+    assert!(error.to_string().contains("00000.json"), "{error}");
+    fs::write(&file, "{}\n").expect("another file");
+    let error = shop.run(Arc::default()).expect_err("it is another file");
+    assert!(
+        error.to_string().contains("changed after it was planned"),
+        "{error}"
+    );
+    fs::rename(&aside, &file).expect("put back");
+    shop.run(Arc::default()).expect("goes on");
+    shop.assert_exactly_once(2, 30, "a file was away");
 }

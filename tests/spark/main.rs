@@ -2,6 +2,8 @@
 //! Spark's streams wrote, each as a table and as a stream.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+mod csv;
+mod orc;
 mod spark;
 mod spark_reads;
 mod weir_reads;

@@ -2,11 +2,14 @@
 
 read    {"format", "path", "schema"?, "options"?, "select"?}: the rows of a table, sorted
 stream  {..., "checkpoint"}: the rows of a stream over it, until everything there is was read, sorted
+table   {"query", "format", "out", "zones", "select"}: what a query gives, written to a directory in the first of two zones; the rows of
+        it, as read in the second, sorted
 write   {..., "checkpoint", "out", "sinkFormat", "partitionBy"?, "sinkOptions"?, "conf"?}: such a stream written to a directory
 
 A row is its values as text with "|" between them, NULL as "null".
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -63,6 +66,28 @@ def stream(spark, told):
     return {"rows": sorted(taken)}
 
 
+def table(spark, told):
+    writer, reader = told["zones"]
+    with zone(spark, writer):
+        spark.sql(told["query"]).write.format(told["format"]).save(told["out"])
+    with zone(spark, reader):
+        return {"rows": rows(spark.read.format(told["format"]).load(told["out"]).selectExpr(*told["select"]))}
+
+
+@contextlib.contextmanager
+def zone(spark, name):
+    """Process and session in a zone, as if they had been started there."""
+    zones = spark._jvm.java.util.TimeZone
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone(name))
+    spark.conf.set("spark.sql.session.timeZone", name)
+    try:
+        yield
+    finally:
+        zones.setDefault(before)
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
 def write(spark, told):
     for key, value in told.get("conf", {}).items():
         spark.conf.set(key, value)
@@ -87,7 +112,7 @@ def main():
     for line in sys.stdin:
         told = json.loads(line)
         try:
-            answer = {"read": read, "stream": stream, "write": write}[told["do"]](spark, told)
+            answer = {"read": read, "stream": stream, "table": table, "write": write}[told["do"]](spark, told)
         except Exception as error:
             answer = {"error": str(error)}
         print(json.dumps(answer), file=answers, flush=True)

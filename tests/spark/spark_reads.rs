@@ -7,7 +7,7 @@ use crate::spark::{ask, rows};
 use crate::{COLUMNS, EPOCHS, Home, SELECT, expected, manifest, session};
 
 /// Our stream over the input, an epoch for each file.
-async fn written(home: &Home, format: &str, columns: &str, options: &[(&str, &str)]) {
+async fn written(home: &Home, format: &str, columns: &str) {
     home.put_input();
     let source = session()
         .read_stream()
@@ -22,7 +22,6 @@ async fn written(home: &Home, format: &str, columns: &str, options: &[(&str, &st
         .unwrap()
         .write_stream()
         .format(format)
-        .options(options.iter().copied())
         .partition_by(["k"])
         .checkpoint(&home.text("checkpoint"))
         .trigger(Trigger::AvailableNow)
@@ -45,7 +44,7 @@ async fn written(home: &Home, format: &str, columns: &str, options: &[(&str, &st
 async fn spark_reads_parquet_and_json_of_our_sink_as_table_and_as_stream() {
     for format in ["parquet", "json"] {
         let home = Home::new();
-        written(&home, format, "*", &[]).await;
+        written(&home, format, "*").await;
         let names = manifest(&home.path("out"));
         assert!(
             names.contains(&"19.compact".to_owned()) && names.contains(&"21".to_owned()),
@@ -63,7 +62,7 @@ async fn spark_reads_parquet_and_json_of_our_sink_as_table_and_as_stream() {
 #[tokio::test]
 async fn spark_finds_the_columns_and_types_of_our_parquet_by_itself() {
     let home = Home::new();
-    written(&home, "parquet", "*", &[]).await;
+    written(&home, "parquet", "*").await;
     let answer = ask(&json!({ "do": "read", "format": "parquet", "path": home.text("out") }));
     assert_eq!(
         answer["schema"],
@@ -75,9 +74,7 @@ async fn spark_finds_the_columns_and_types_of_our_parquet_by_itself() {
 #[tokio::test]
 async fn spark_reads_csv_and_text_of_our_sink() {
     let home = Home::new();
-    // Without this option quotes are doubled, as most readers of CSV want it, and Spark's does not.
-    let spark_s = [("escape", "\\")];
-    written(&home, "csv", "v, f, d, t, day, yes, name, k", &spark_s).await;
+    written(&home, "csv", "v, f, d, t, day, yes, name, k").await;
     let flat = [&SELECT[..7], &SELECT[9..]].concat();
     let command = json!({ "do": "read", "format": "csv", "path": home.text("out"), "select": flat,
         "schema": "v BIGINT, f DOUBLE, d DECIMAL(20,3), t TIMESTAMP, day DATE, yes BOOLEAN, name STRING, k STRING" });
@@ -89,7 +86,7 @@ async fn spark_reads_csv_and_text_of_our_sink() {
     assert_eq!(rows(&command), without_nested.collect::<Vec<_>>());
 
     let home = Home::new();
-    written(&home, "text", "cast(v as string) as value, k", &[]).await;
+    written(&home, "text", "cast(v as string) as value, k").await;
     let command =
         json!({ "do": "read", "format": "text", "path": home.text("out"), "select": ["value"] });
     assert_eq!(rows(&command).len(), 2 * EPOCHS);

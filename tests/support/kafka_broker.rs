@@ -140,8 +140,23 @@ impl Broker {
         String::from_utf8_lossy(&fs::read(path).expect("a broker's log")).into_owned()
     }
 
-    /// The process of a broker, for tests that pause it.
-    pub(crate) fn pid(&self, id: u32) -> u32 {
+    /// Holds a broker where it is: it keeps its connections and answers nobody.
+    pub(crate) fn pause(&self, id: u32) {
+        self.signal(id, "-STOP");
+    }
+
+    /// Lets a broker that was held go on.
+    pub(crate) fn resume(&self, id: u32) {
+        self.signal(id, "-CONT");
+    }
+
+    fn signal(&self, id: u32, name: &str) {
+        let mut kill = Command::new("kill");
+        let sent = kill.args([name, &self.pid(id).to_string()]).status();
+        assert!(sent.expect("kill runs").success(), "broker {id} is gone");
+    }
+
+    fn pid(&self, id: u32) -> u32 {
         let file =
             fs::read(self.directory.join("cluster.json")).expect("a started cluster has a file");
         let cluster: Value = serde_json::from_slice(&file).expect("the script writes JSON");

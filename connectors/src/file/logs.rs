@@ -13,7 +13,8 @@ pub struct LogSettings {
     pub compact_interval: NonZeroU32,
     /// `deletion`: files that newer compact files hold are deleted; true.
     pub delete: bool,
-    /// `cleanupDelay`: they are kept this long all the same; nothing, where Spark waits ten minutes for stores that list files late.
+    /// `cleanupDelay`: they are kept this long all the same; nothing. Spark waits ten minutes, for stores that list files late, as none
+    /// does any more: a query of fast epochs would keep hundreds of compact files, each of which holds everything.
     pub cleanup_delay: Duration,
 }
 

@@ -1,6 +1,8 @@
 //! The options of the file source and the file sink, by Spark's names, and how those of files are read.
 
+mod avro;
 mod tables;
+mod without_effect;
 
 use weir_runtime::{ObjectStoreSettings, Result, WeirError};
 
@@ -13,20 +15,35 @@ use super::codec::{self, Codec};
 use super::decode::ParseMode;
 use super::decode::parse::Zone;
 use super::pattern::TimePattern;
+use super::uri;
 use crate::options::{OptionSpec, Options};
+pub(crate) use avro::BY_NAME;
+use avro::{READ_AVRO, WRITE_AVRO};
 use tables::{
-    GUESS_CSV, GUESS_JSON, READ_CSV, READ_JSON, READ_PARQUET, READ_TEXT, READ_TEXT_FILES,
-    READ_TIMES, RECORDS, UNUSED_CSV, WRITE_AVRO, WRITE_CODEC, WRITE_CSV, WRITE_JSON, WRITE_PARQUET,
-    WRITE_TEXT_FILES, WRITE_TIMES,
+    READ_CSV, READ_JSON, READ_ORC, READ_PARQUET, READ_TEXT, READ_TEXT_FILES, READ_TIMES, RECORDS,
+    WRITE_CODEC, WRITE_CSV, WRITE_JSON, WRITE_PARQUET, WRITE_TEXT_FILES, WRITE_TIMES,
 };
+use without_effect::{GUESS_CSV, GUESS_JSON, UNUSED_CSV};
+pub(crate) use without_effect::{NO_SUCH_TYPE, NO_TIME_TYPE};
 
-/// Formats files are read and written in.
-pub const FORMATS: &[&str] = &["json", "csv", "parquet", "avro", "text"];
+/// Formats files are read in; `orc` where the feature of that name is on.
+pub const READ_FORMATS: &[&str] = &["json", "csv", "parquet", "avro", "orc", "text"];
+
+/// Formats files are written in.
+pub const WRITE_FORMATS: &[&str] = &["json", "csv", "parquet", "avro", "text"];
 
 /// Options that reading this format has beside [`SOURCE`]; none if there is no such format.
 pub(crate) fn format_read_options(format: &str) -> Vec<OptionSpec> {
     match format {
-        "json" => [RECORDS, READ_JSON, READ_TIMES, READ_TEXT_FILES, GUESS_JSON].concat(),
+        "json" => [
+            RECORDS,
+            READ_JSON,
+            READ_TIMES,
+            READ_TEXT_FILES,
+            GUESS_JSON,
+            NO_SUCH_TYPE,
+        ]
+        .concat(),
         "csv" => [
             RECORDS,
             READ_CSV,
@@ -34,10 +51,13 @@ pub(crate) fn format_read_options(format: &str) -> Vec<OptionSpec> {
             READ_TEXT_FILES,
             GUESS_CSV,
             UNUSED_CSV,
+            NO_SUCH_TYPE,
         ]
         .concat(),
         "text" => [READ_TEXT, READ_TEXT_FILES].concat(),
         "parquet" => READ_PARQUET.to_vec(),
+        "avro" => READ_AVRO.to_vec(),
+        "orc" => READ_ORC.to_vec(),
         _ => Vec::new(),
     }
 }
@@ -45,10 +65,17 @@ pub(crate) fn format_read_options(format: &str) -> Vec<OptionSpec> {
 /// Options that writing this format has beside [`SINK`]; none if there is no such format.
 pub(crate) fn format_write_options(format: &str) -> Vec<OptionSpec> {
     match format {
-        "json" => [WRITE_JSON, WRITE_TIMES, WRITE_TEXT_FILES].concat(),
-        "csv" => [WRITE_CSV, WRITE_TIMES, WRITE_TEXT_FILES, WRITE_CODEC].concat(),
+        "json" => [WRITE_JSON, WRITE_TIMES, NO_TIME_TYPE, WRITE_TEXT_FILES].concat(),
+        "csv" => [
+            WRITE_CSV,
+            WRITE_TIMES,
+            NO_TIME_TYPE,
+            WRITE_TEXT_FILES,
+            WRITE_CODEC,
+        ]
+        .concat(),
         "text" => WRITE_TEXT_FILES.to_vec(),
-        "avro" => WRITE_AVRO.to_vec(),
+        "avro" => [WRITE_AVRO, BY_NAME].concat(),
         "parquet" => WRITE_PARQUET.to_vec(),
         _ => Vec::new(),
     }
@@ -56,7 +83,7 @@ pub(crate) fn format_write_options(format: &str) -> Vec<OptionSpec> {
 
 /// All options of a source of this format, or `None` if there is no such format.
 pub fn source_options(format: &str) -> Option<Vec<OptionSpec>> {
-    let known = FORMATS.contains(&format);
+    let known = READ_FORMATS.contains(&format);
     known.then(|| {
         [
             SOURCE,
@@ -69,7 +96,7 @@ pub fn source_options(format: &str) -> Option<Vec<OptionSpec>> {
 
 /// All options of a sink of this format, or `None` if there is no such format.
 pub fn sink_options(format: &str) -> Option<Vec<OptionSpec>> {
-    let known = FORMATS.contains(&format);
+    let known = WRITE_FORMATS.contains(&format);
     known.then(|| [SINK, OBJECT_STORES, format_write_options(format).as_slice()].concat())
 }
 
@@ -120,6 +147,34 @@ impl<'a> Options<'a> {
     pub(crate) fn only(&self, name: &'static str, value: &str) -> Result<()> {
         let same = |text: &str| text.eq_ignore_ascii_case(value).then_some(());
         self.parse_with(name, value, same).map(|_| ())
+    }
+
+    /// `avroSchema`, or the text of the file that `avroSchemaUrl` names.
+    pub(crate) fn avro_schema(&self) -> Result<Option<String>> {
+        if let Some(text) = self.text("avroSchema") {
+            return Ok(Some(text.to_owned()));
+        }
+        let Some(url) = self.text("avroSchemaUrl") else {
+            return Ok(None);
+        };
+        let path = uri::local_path("option 'avroSchemaUrl'", url)?;
+        std::fs::read_to_string(&path).map(Some).map_err(|error| {
+            WeirError::config(format!(
+                "option 'avroSchemaUrl' names '{url}', which cannot be read: {error}"
+            ))
+            .with_source(error)
+        })
+    }
+
+    /// Refuses the options of a table of those that cannot be followed, with the reason that stands there.
+    pub(crate) fn refuse(&self, table: &[OptionSpec]) -> Result<()> {
+        match table.iter().find(|spec| self.text(spec.name).is_some()) {
+            Some(spec) => Err(WeirError::config(format!(
+                "option '{}' is {}",
+                spec.name, spec.meaning
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// A pattern of dates or times, as `read` takes it.

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::OptionSpec;
 use crate::file::options::{
-    FORMATS, OBJECT_STORES, SINK, SOURCE, format_read_options, format_write_options,
+    OBJECT_STORES, READ_FORMATS, SINK, SOURCE, WRITE_FORMATS, format_read_options,
+    format_write_options,
 };
 
 /// `docs/options.md`: every option of every source and sink that is opened by name, with what holds without it and what it means.
@@ -15,7 +16,7 @@ pub fn reference() -> String {
          listed is an error. An empty default means that nothing holds unless the option is given.\n",
     );
     section(&mut page, "Sources: files of any format", SOURCE);
-    for format in FORMATS {
+    for format in READ_FORMATS {
         let title = format!("Sources: format `{format}`, beside those of any format");
         section(&mut page, &title, &format_read_options(format));
     }
@@ -40,7 +41,7 @@ pub fn reference() -> String {
         crate::kafka::source::SOURCE_OPTIONS,
     );
     section(&mut page, "Sinks: files of any format", SINK);
-    for format in FORMATS {
+    for format in WRITE_FORMATS {
         let title = format!("Sinks: format `{format}`, beside those of any format");
         section(&mut page, &title, &format_write_options(format));
     }
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn reference_names_every_option_once_in_a_table_and_says_what_it_means() {
-        for format in FORMATS {
+        for format in READ_FORMATS {
             for tables in [
                 [SOURCE.to_vec(), format_read_options(format)],
                 [SINK.to_vec(), format_write_options(format)],

@@ -33,6 +33,7 @@ pub use time::TimeKey;
 pub(crate) use time::bound;
 
 use crate::expression::ErrorMap;
+use crate::late;
 use crate::row_codec::{columns_text, fields_text};
 use operator::Aggregator;
 
@@ -159,11 +160,7 @@ fn in_time(
     let Some(late) = time.late(&times, context) else {
         return Ok(batch.clone());
     };
-    context.metrics.add_late(late.true_count());
-    if context.late_output {
-        let late = arrow::compute::filter_record_batch(batch, &late)?;
-        out.emit_late(Rows::inserts(late));
-    }
+    late::hand_over(&Rows::inserts(batch.clone()), &late, context, out)?;
     let keep = arrow::compute::not(&late)?;
     Ok(arrow::compute::filter_record_batch(batch, &keep)?)
 }

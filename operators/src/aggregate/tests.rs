@@ -182,6 +182,21 @@ fn a_row_is_late_by_the_watermark_of_the_epoch_before() {
 }
 
 #[test]
+fn late_rows_are_handed_over_if_somebody_reads_them() {
+    let mut run = Run::new(by_time(OutputMode::Append));
+    run.context.late_output = true;
+    run.context.late_watermark_ms = 10_000;
+    let rows = batch(&[(Some(10), Some("a"), Some(4)), (Some(11), None, Some(8))]);
+    let mut out = Outbox::default();
+    run.operator
+        .process(0, Rows::inserts(rows.clone()), &run.context, &mut out)
+        .unwrap();
+    let late = out.take_late();
+    assert_eq!(late.len(), 1);
+    assert_eq!(*late[0].batch(), rows.slice(0, 1));
+}
+
+#[test]
 fn update_emits_touched_groups_with_kinds_and_evicts_silently() {
     let mut run = Run::new(by_time(OutputMode::Update));
     let (a, b) = ((Some(5), Some("a"), Some(1)), (Some(6), Some("b"), Some(1)));

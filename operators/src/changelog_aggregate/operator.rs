@@ -11,6 +11,7 @@ use super::row_set::{Feed, RowSet};
 use super::totals::{self, GroupTotals, Totals};
 use super::{Kept, Shape};
 use crate::aggregate::bound;
+use crate::late;
 use crate::row_codec::{EncodedRows, RowCodec};
 
 /// Positions of the tables.
@@ -49,7 +50,7 @@ impl ChangelogAggregator {
     }
 
     /// The rows whose group is still open.
-    fn in_time(&self, rows: Rows, context: &OperatorContext) -> Result<Rows> {
+    fn in_time(&self, rows: Rows, context: &OperatorContext, out: &mut Outbox) -> Result<Rows> {
         let Some(time) = self.shape.aggregation.time else {
             return Ok(rows);
         };
@@ -57,7 +58,7 @@ impl ChangelogAggregator {
         let Some(late) = time.late(&times, context) else {
             return Ok(rows);
         };
-        context.metrics.add_late(late.true_count());
+        late::hand_over(&rows, &late, context, out)?;
         rows.filter(&arrow::compute::not(&late)?)
     }
 
@@ -241,9 +242,9 @@ impl Operator for ChangelogAggregator {
         _input: usize,
         rows: Rows,
         context: &OperatorContext,
-        _out: &mut Outbox,
+        out: &mut Outbox,
     ) -> Result<()> {
-        let rows = self.in_time(rows, context)?;
+        let rows = self.in_time(rows, context, out)?;
         if rows.num_rows() == 0 {
             return Ok(());
         }

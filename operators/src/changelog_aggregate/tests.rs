@@ -1,6 +1,6 @@
 //! Aggregation over changes: what is emitted, what is kept, against a plain computation over the rows that are there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::array::{Array, AsArray, Int64Array, RecordBatch, StringArray, UInt8Array};
 use arrow::datatypes::Int64Type;
@@ -11,6 +11,7 @@ use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::physical_expr::aggregate::AggregateExprBuilder;
 use datafusion::physical_expr::expressions::Column;
+use proptest::prelude::*;
 use weir_runtime::OperatorState;
 use weir_runtime::{Operator, OperatorContext, Outbox, OutputMode, RowKind, Rows};
 
@@ -275,50 +276,74 @@ fn order_of_changes_inside_an_epoch_does_not_matter() {
     assert_eq!(run.epoch(&rows), [format!("+I a 1 {}", i64::MAX)]);
 }
 
-#[test]
-fn changes_add_up_to_the_result_of_the_rows_that_are_there() {
-    for calls in [
-        totals(),
-        vec![call("max(v)", max_udaf()), call("count(v)", count_udaf())],
-    ] {
-        let mut run = Run::of(aggregation(1, calls));
-        let mut there: Vec<(String, i64)> = Vec::new();
-        let mut told: BTreeMap<String, i64> = BTreeMap::new();
-        let mut seed = 7_u64;
-        let mut random = |below: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (seed >> 33) % below
-        };
-        for _ in 0..60 {
-            let mut changes: Vec<(RowKind, String, i64)> = Vec::new();
-            for _ in 0..random(6) {
-                if !there.is_empty() && random(2) == 0 {
-                    let index = usize::try_from(random(there.len() as u64)).expect("index");
-                    let (k, v) = there.swap_remove(index);
-                    changes.push((TAKE, k, v));
-                } else {
-                    let row = (
-                        format!("k{}", random(3)),
-                        i64::try_from(random(4)).expect("v"),
-                    );
-                    there.push(row.clone());
-                    changes.push((ADD, row.0, row.1));
-                }
+/// A row that comes, or one of those that are there that goes.
+type Step = (bool, usize, i64);
+
+fn epochs() -> impl Strategy<Value = Vec<Vec<Step>>> {
+    let step = (any::<bool>(), 0..12_usize, -3..4_i64);
+    proptest::collection::vec(proptest::collection::vec(step, 0..8), 1..12)
+}
+
+/// The changes of an epoch; afterwards `there` are the rows that are there.
+fn changes(there: &mut Vec<(&'static str, i64)>, steps: &[Step]) -> Vec<Row<'static>> {
+    let change = |(goes, index, v): &Step| match there.len() {
+        some if *goes && some > 0 => {
+            let (k, v) = there.swap_remove(index % some);
+            (TAKE, k, Some(v))
+        }
+        _ => {
+            let k = ["a", "b", "c"][index % 3];
+            there.push((k, *v));
+            (ADD, k, Some(*v))
+        }
+    };
+    steps.iter().map(change).collect()
+}
+
+/// The results that are told as of now.
+fn follow(told: &mut BTreeSet<String>, texts: Vec<String>) {
+    for text in texts {
+        let (kind, row) = text.split_at(3);
+        match kind.starts_with('+') {
+            true => assert!(told.insert(row.to_owned()), "{text} is told twice"),
+            false => assert!(told.remove(row), "{text} was not told"),
+        }
+    }
+}
+
+/// What count and sum, or maximum and count, are of these rows.
+fn expected(there: &[(&str, i64)], largest: bool) -> BTreeSet<String> {
+    let mut groups: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    for (k, v) in there {
+        groups.entry(k).or_default().push(*v);
+    }
+    let result = |(k, values): (&str, Vec<i64>)| match (largest, values.iter().max()) {
+        (true, Some(most)) => format!("{k} {most} {}", values.len()),
+        _ => format!("{k} {} {}", values.len(), values.iter().sum::<i64>()),
+    };
+    groups.into_iter().map(result).collect()
+}
+
+proptest! {
+    #[test]
+    fn changes_add_up_to_the_result_of_the_rows_that_are_there(epochs in epochs()) {
+        for largest in [false, true] {
+            let calls = || match largest {
+                false => totals(),
+                true => vec![call("max(v)", max_udaf()), call("count(v)", count_udaf())],
+            };
+            let mut run = Run::of(aggregation(1, calls()));
+            let (mut there, mut told) = (Vec::new(), BTreeSet::new());
+            for steps in &epochs {
+                let rows = changes(&mut there, steps);
+                follow(&mut told, run.epoch(&rows));
+                prop_assert_eq!(&told, &expected(&there, largest));
             }
-            let rows: Vec<Row<'_>> = changes
-                .iter()
-                .map(|(kind, k, v)| (*kind, k.as_str(), Some(*v)))
-                .collect();
-            for text in run.epoch(&rows) {
-                let (kind, row) = text.split_at(3);
-                *told.entry(row.to_owned()).or_default() +=
-                    if kind.starts_with('+') { 1 } else { -1 };
-            }
-            told.retain(|_, count| *count != 0);
-            assert!(told.values().all(|count| *count == 1), "{told:?}");
-            let groups: std::collections::BTreeSet<&str> =
-                there.iter().map(|(k, _)| k.as_str()).collect();
-            assert_eq!(told.len(), groups.len());
+            // However the changes are cut into epochs.
+            let (mut there, mut at_once) = (Vec::new(), BTreeSet::new());
+            let rows = changes(&mut there, &epochs.concat());
+            follow(&mut at_once, Run::of(aggregation(1, calls())).epoch(&rows));
+            prop_assert_eq!(at_once, told);
         }
     }
 }

@@ -45,6 +45,8 @@ fn unbatch(batch: &RecordBatch) -> Vec<Row> {
 struct Driven {
     operator: Box<dyn Operator>,
     context: OperatorContext,
+    /// What was handed over as late in the last epoch.
+    late: Vec<Row>,
 }
 
 impl Driven {
@@ -55,6 +57,7 @@ impl Driven {
         Self {
             operator: opened(&spec, &context),
             context,
+            late: Vec::new(),
         }
     }
 
@@ -80,10 +83,11 @@ impl Driven {
         self.operator.on_epoch_end(&self.context, &mut out).unwrap();
         self.context.late_watermark_ms = self.context.watermark_ms;
         commit(self.operator.as_mut());
-        out.take()
-            .iter()
-            .flat_map(|rows| unbatch(rows.batch()))
-            .collect()
+        let rows = |all: Vec<Rows>| -> Vec<Row> {
+            all.iter().flat_map(|rows| unbatch(rows.batch())).collect()
+        };
+        self.late = rows(out.take_late());
+        rows(out.take())
     }
 
     fn remembered(&mut self) -> u64 {
@@ -120,6 +124,18 @@ fn dedup_counts_late_rows_also_where_the_time_is_no_key_and_remembers_their_keys
     );
     assert_eq!(driven.context.metrics.snapshot().late, 1);
     assert_eq!(driven.remembered(), 3);
+    assert!(driven.late.is_empty(), "nobody reads them");
+}
+
+#[test]
+fn dedup_hands_late_rows_over_if_somebody_reads_them() {
+    let mut driven = Driven::new(vec![0], Some(1), Forget::After { micros: 0 });
+    driven.context.late_output = true;
+    driven.epoch(Some(20), &[(0, vec![(1, Some(30), 0)])]);
+    assert!(driven.late.is_empty());
+    let rows = vec![(2, Some(20), 1), (2, Some(7), 2), (3, Some(21), 3)];
+    assert_eq!(driven.epoch(Some(20), &[(0, rows)]), [(3, Some(21), 3)]);
+    assert_eq!(driven.late, [(2, Some(20), 1), (2, Some(7), 2)]);
 }
 
 #[test]

@@ -17,6 +17,7 @@ use super::replay::{Waiting, replay};
 use super::{Gap, SessionAggregation, list, states};
 use crate::aggregate::{Accumulators, Calls};
 use crate::keys::Keys;
+use crate::late;
 
 /// One subtask of an aggregation over sessions.
 pub(super) struct Sessionizer {
@@ -66,8 +67,8 @@ impl Sessionizer {
     }
 
     /// The ranges of the rows that have one and are not late; the others are counted.
-    fn ranges(&self, batch: &RecordBatch, context: &OperatorContext) -> Result<Ranges> {
-        let rows = batch.num_rows();
+    fn ranges(&self, rows: &Rows, context: &OperatorContext, out: &mut Outbox) -> Result<Ranges> {
+        let (batch, count) = (rows.batch(), rows.num_rows());
         let times = batch
             .column(self.time)
             .as_primitive::<TimestampMicrosecondType>();
@@ -81,9 +82,9 @@ impl Sessionizer {
             _ => 0,
         };
         let bound = self.bound(context.late_watermark_ms);
-        let (mut left_out, mut late) = (0, 0);
-        let (mut starts, mut ends) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
-        let keep = BooleanBuffer::collect_bool(rows, |row| {
+        let (mut left_out, mut late) = (0, Vec::new());
+        let (mut starts, mut ends) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let keep = BooleanBuffer::collect_bool(count, |row| {
             let micros = gap(row);
             if times.is_null(row) || micros <= 0 {
                 left_out += 1;
@@ -92,7 +93,7 @@ impl Sessionizer {
             let start = times.value(row);
             let end = start.saturating_add(micros);
             if end <= bound {
-                late += 1;
+                late.push(row);
                 return false;
             }
             starts.push(start);
@@ -100,9 +101,12 @@ impl Sessionizer {
             true
         });
         context.metrics.add_filtered(left_out);
-        context.metrics.add_late(late);
+        if !late.is_empty() {
+            let late = BooleanBuffer::collect_bool(count, |row| late.binary_search(&row).is_ok());
+            late::hand_over(rows, &BooleanArray::from(late), context, out)?;
+        }
         let batch = match starts.len() {
-            all if all == rows => batch.clone(),
+            all if all == count => batch.clone(),
             _ => arrow::compute::filter_record_batch(batch, &BooleanArray::from(keep))?,
         };
         Ok(Ranges {
@@ -282,9 +286,9 @@ impl Operator for Sessionizer {
         _input: usize,
         rows: Rows,
         context: &OperatorContext,
-        _out: &mut Outbox,
+        out: &mut Outbox,
     ) -> Result<()> {
-        let ranges = self.ranges(rows.batch(), context)?;
+        let ranges = self.ranges(&rows, context, out)?;
         match ranges.starts.is_empty() {
             true => Ok(()),
             false => self.add(ranges, context),

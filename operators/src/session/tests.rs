@@ -62,6 +62,8 @@ struct Driven {
     operator: Box<dyn Operator>,
     context: OperatorContext,
     ordered: bool,
+    /// Values of the rows handed over as late in the last epoch.
+    late: Vec<i64>,
 }
 
 impl Driven {
@@ -88,6 +90,7 @@ impl Driven {
             operator: opened(&sessions(aggregation).unwrap(), &context),
             context,
             ordered,
+            late: Vec::new(),
         }
     }
 
@@ -117,6 +120,15 @@ impl Driven {
         self.operator.on_epoch_end(&self.context, &mut out).unwrap();
         self.context.late_watermark_ms = self.context.watermark_ms;
         commit(self.operator.as_mut());
+        let late = out.take_late();
+        let values = |rows: &Rows| {
+            rows.batch()
+                .column(3)
+                .as_primitive::<Int64Type>()
+                .values()
+                .to_vec()
+        };
+        self.late = late.iter().flat_map(values).collect();
         out.take()
             .iter()
             .flat_map(|rows| self.unbatch(rows))
@@ -219,6 +231,20 @@ fn a_complete_session_is_not_opened_again_and_rows_before_it_are_late() {
     assert_eq!(driven.plain(Some(8), vec![row(3, 9), row(7, 5)]), none);
     assert_eq!(driven.plain(Some(12), vec![]), [(1, 7, 12, vec![1, 5])]);
     assert_eq!(driven.context.metrics.snapshot().late, 1);
+    assert!(driven.late.is_empty(), "nobody reads them");
+}
+
+#[test]
+fn late_rows_are_handed_over_if_somebody_reads_them() {
+    let mut driven = Driven::new(OutputMode::Append, false, false);
+    driven.context.late_output = true;
+    driven.plain(Some(8), vec![row(9, 1)]);
+    // A row that has no time is not a late one.
+    driven.plain(
+        Some(8),
+        vec![row(3, 2), (1, None, 5, 3), row(4, 4), row(1, 5)],
+    );
+    assert_eq!(driven.late, [2, 5]);
 }
 
 #[test]

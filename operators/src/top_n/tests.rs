@@ -2,6 +2,7 @@
 
 use arrow::array::{AsArray, Int64Array, StringArray};
 use arrow::datatypes::Int64Type;
+use proptest::prelude::*;
 use weir_runtime::Epoch;
 
 use super::*;
@@ -181,4 +182,81 @@ fn top_n_of_changes_counts_equal_rows() {
     assert!(run.epoch(&[(TAKE, "a", 4)]).is_empty());
     assert_eq!(run.epoch(&[(TAKE, "a", 4)]), ["-D a 4 #2"]);
     assert!(run.try_epoch(&[(TAKE, "a", 77)]).is_err());
+}
+
+/// A row that comes, or one of those that are there that goes.
+type Step = (bool, usize, i64);
+
+/// The first two values of each key, with their numbers where those are told.
+fn expected(there: &[(&str, i64)], numbered: bool) -> Vec<String> {
+    let mut groups: BTreeMap<&str, Vec<i64>> = BTreeMap::new();
+    for (k, v) in there {
+        groups.entry(k).or_default().push(*v);
+    }
+    let mut rows = Vec::new();
+    for (k, mut values) in groups {
+        values.sort_unstable_by(|a, b| b.cmp(a));
+        for (n, v) in (1..).zip(values.into_iter().take(2)) {
+            rows.push(match numbered {
+                true => format!("{k} {v} #{n}"),
+                false => format!("{k} {v}"),
+            });
+        }
+    }
+    rows.sort();
+    rows
+}
+
+/// The rows that are told as of now.
+fn follow(told: &mut Vec<String>, texts: &[String], numbered: bool) {
+    for text in texts {
+        let (kind, row) = text.split_at(3);
+        let row = match numbered {
+            true => row,
+            false => row.split(" #").next().unwrap_or_default(),
+        };
+        match kind.starts_with('+') {
+            true => told.push(row.to_owned()),
+            false => {
+                let at = told.iter().position(|told| told == row);
+                told.remove(at.expect("a row that was told"));
+            }
+        }
+    }
+    told.sort();
+}
+
+proptest! {
+    #[test]
+    fn top_n_is_that_of_the_rows_that_are_there_however_they_are_cut_into_epochs(
+        epochs in proptest::collection::vec(
+            proptest::collection::vec((any::<bool>(), 0..12_usize, -3..4_i64), 0..8), 1..12,
+        ),
+        retracts: bool,
+        numbered: bool,
+    ) {
+        let make = || Run::of(spec(|top_n| (top_n.retracts, top_n.by_number) = (retracts, numbered)));
+        let change = |there: &mut Vec<(&'static str, i64)>, (goes, index, v): &Step| match there.len() {
+            some if *goes && retracts && some > 0 => {
+                let (k, v) = there.swap_remove(index % some);
+                (TAKE, k, v)
+            }
+            _ => {
+                let k = ["a", "b", "c"][index % 3];
+                there.push((k, *v));
+                (ADD, k, *v)
+            }
+        };
+        let mut run = make();
+        let (mut there, mut told) = (Vec::new(), Vec::new());
+        for steps in &epochs {
+            let rows: Vec<_> = steps.iter().map(|step| change(&mut there, step)).collect();
+            follow(&mut told, &run.epoch(&rows), numbered);
+            prop_assert_eq!(&told, &expected(&there, numbered));
+        }
+        let (mut there, mut at_once) = (Vec::new(), Vec::new());
+        let rows: Vec<_> = epochs.concat().iter().map(|step| change(&mut there, step)).collect();
+        follow(&mut at_once, &make().epoch(&rows), numbered);
+        prop_assert_eq!(at_once, told);
+    }
 }

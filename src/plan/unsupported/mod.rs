@@ -60,7 +60,7 @@ impl Problems {
 ///
 /// # Errors
 /// All problems of the plan in this output mode; the condition is that of the first.
-pub(super) fn check(plan: &LogicalPlan, mode: OutputMode) -> Result<()> {
+pub(crate) fn check(plan: &LogicalPlan, mode: OutputMode) -> Result<()> {
     let mut problems = Problems::default();
     let top_ns = TopNs::of(plan);
     for node in subtree(plan) {

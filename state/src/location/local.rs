@@ -7,6 +7,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
 
@@ -151,6 +152,7 @@ impl LocalStore {
                 Ok(meta) => listing.files.push(Entry {
                     name,
                     size: meta.len(),
+                    modified_ms: modified_ms(&meta),
                 }),
                 // Deleted since, or a dangling link: not there.
                 Err(e) if e.kind() == io::ErrorKind::NotFound => {}
@@ -291,6 +293,15 @@ impl LocalStore {
 
     fn step(&self, step: IoStep, path: &Path) -> io::Result<()> {
         self.hook.as_ref().map_or(Ok(()), |hook| hook(step, path))
+    }
+}
+
+/// Time of modification, unix milliseconds; 1970 where the file system has none.
+fn modified_ms(metadata: &fs::Metadata) -> i64 {
+    let since = metadata.modified().map(|at| at.duration_since(UNIX_EPOCH));
+    match since {
+        Ok(Ok(since)) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+        _ => 0,
     }
 }
 

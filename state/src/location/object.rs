@@ -258,6 +258,7 @@ impl ObjectLocation {
                 .map(|meta| Entry {
                     name: name_of(&meta.location),
                     size: meta.size,
+                    modified_ms: meta.last_modified.timestamp_millis(),
                 })
                 .filter(|entry| !is_hidden(&entry.name) && !entry.name.is_empty())
                 .collect(),

@@ -93,12 +93,14 @@ fn list_is_sorted_and_not_recursive_and_hides_temporary_names() {
             ] {
                 location.put(name, name.to_string()).await.expect("put");
             }
-            let entry = |name: &str, size| Entry {
-                name: name.to_string(),
-                size,
+            let listed = async |dir: &str| -> Vec<(String, u64)> {
+                let entries = location.list(dir).await.expect("list");
+                assert!(entries.iter().all(|entry| entry.modified_ms > 0));
+                entries.into_iter().map(|e| (e.name, e.size)).collect()
             };
+            let entry = |name: &str, size| (name.to_string(), size);
             assert_eq!(
-                location.list("offsets").await.expect("list"),
+                listed("offsets").await,
                 vec![entry("10", 10), entry("9", 9)]
             );
             assert_eq!(
@@ -106,7 +108,7 @@ fn list_is_sorted_and_not_recursive_and_hides_temporary_names() {
                 vec!["deep"]
             );
             assert_eq!(
-                location.list("").await.expect("list"),
+                listed("").await,
                 vec![entry("metadata", 8), entry("offsetsx", 8)]
             );
         });

@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::clock::ManualClock;
+use crate::clock::{ManualClock, SystemClock};
 
 fn interval(n: u32) -> NonZeroU32 {
     NonZeroU32::new(n).expect("not 0")
@@ -294,6 +294,28 @@ async fn source_log_cleanup_waits_for_its_delay_or_never_comes() {
     let mut log = open(dir.path()).await.with_cleanup(Cleanup::Never);
     append_all(&mut log, 0..45).await;
     assert_eq!(names(dir.path()).len(), 45);
+}
+
+#[tokio::test]
+async fn source_log_cleanup_goes_on_after_a_restart_by_the_times_of_files() {
+    let dir = tempfile::tempdir().expect("dir");
+    let minute = Duration::from_secs(60);
+    let at = |now_ms| Cleanup::After(minute, Arc::new(ManualClock::new(now_ms)));
+    let mut log = open(dir.path()).await.with_cleanup(at(0));
+    append_all(&mut log, 0..25).await;
+    let now_ms = SystemClock::new().now_ms();
+    let mut log = open(dir.path()).await.with_cleanup(at(now_ms));
+    append_all(&mut log, 25..26).await;
+    assert_eq!(names(dir.path()).len(), 26, "written just now");
+    let mut log = open(dir.path()).await.with_cleanup(at(now_ms + 120_000));
+    append_all(&mut log, 26..27).await;
+    let left = names(dir.path());
+    assert!(
+        !left.contains(&"8".to_owned()) && left.contains(&"9.compact".to_owned()),
+        "{left:?}"
+    );
+    let loaded = log.load(Some(Epoch(26))).await.expect("load");
+    assert_eq!(texts(loaded), expected(0..27));
 }
 
 #[test]

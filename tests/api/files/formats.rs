@@ -1,5 +1,8 @@
 //! Every format there and back, compressed, in other charsets and patterns.
 
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, TimeUnit};
 use weir::prelude::*;
 
 use super::{Reading, bad_records, files_below};
@@ -322,5 +325,54 @@ async fn files_that_are_cut_off_are_errors_that_name_them_or_are_left_out_and_co
         assert!(error.to_string().contains(&name), "{error}");
         let (_, query) = cut(true).try_read().await.unwrap();
         assert_eq!(bad_records(&query), 1, "{format} {compression}");
+    }
+}
+
+/// A Parquet file with the columns `id INT` and `x`, an INT96 one second after the beginning of the year 3000.
+fn old_times() -> Vec<u8> {
+    use parquet::data_type::{Int32Type, Int96, Int96Type};
+    let message = "message m { optional int32 id; optional int96 x; }";
+    let types = Arc::new(parquet::schema::parser::parse_message_type(message).unwrap());
+    let mut bytes = Vec::new();
+    let mut writer =
+        parquet::file::writer::SerializedFileWriter::new(&mut bytes, types, Default::default())
+            .unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut ids = group.next_column().unwrap().unwrap();
+    let values = ids.typed::<Int32Type>();
+    values.write_batch(&[1], Some(&[1]), None).unwrap();
+    ids.close().unwrap();
+    let mut times = group.next_column().unwrap().unwrap();
+    let mut value = Int96::new();
+    value.set_data(1_000_000_000, 0, 2_816_788);
+    let values = times.typed::<Int96Type>();
+    values.write_batch(&[value], Some(&[1]), None).unwrap();
+    times.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+    bytes
+}
+
+#[tokio::test]
+async fn old_parquet_timestamps_are_instants_with_and_without_a_schema_or_partitions() {
+    let instant = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    for (file, expected) in [
+        ("a.parquet", "1|3000-01-01T00:00:01Z"),
+        ("k=2/a.parquet", "1|3000-01-01T00:00:01Z|2"),
+    ] {
+        let reading = Reading::new("parquet", "id INT, x TIMESTAMP");
+        reading.put(file, old_times());
+        let path = reading.home.text("in");
+        let session = session();
+        let found = session.read().parquet(&path).await.unwrap();
+        let schema = found.schema();
+        assert_eq!(schema.field_with_name("x").unwrap().data_type(), &instant);
+        let given = session.read().schema("id INT, x TIMESTAMP");
+        let given = given.parquet(&path).await.unwrap();
+        for table in [found, given] {
+            let rows = table.collect().await.unwrap();
+            let rows: Vec<String> = rows.iter().flat_map(texts).collect();
+            assert_eq!(rows, [expected], "{file}");
+        }
     }
 }

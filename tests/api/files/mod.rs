@@ -6,6 +6,8 @@ mod cleaning;
 mod formats;
 mod objects;
 mod options;
+mod orc;
+mod parsing;
 mod partitions;
 mod sinks;
 mod sources;

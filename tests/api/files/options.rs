@@ -1,6 +1,10 @@
 //! Options of records: what bad ones become, and that their neighbours stay.
 
+use weir::prelude::*;
+
 use super::{Reading, bad_records, files_below};
+use crate::field::stage::texts;
+use crate::support::session;
 
 const LINES: &str =
     "{\"id\":1}\n{\"id\":oops}\n{\"id\":\"many\"}\n{\"id\":2}\nnot json\n{\"id\":3}\n";
@@ -105,6 +109,12 @@ async fn options_that_contradict_or_do_not_exist_are_refused_when_the_stream_is_
         (&[("dateFormat", "dd E")], &["dateFormat", "writing only"]),
         (&[("encoding", "utf-7")], &["encoding", "UTF-16LE"]),
         (&[("locale", "de-DE")], &["locale", "en-US"]),
+        (&[("timeFormat", "HH:mm")], &["timeFormat", "no type TIME"]),
+        (
+            &[("singleVariantColumn", "v")],
+            &["singleVariantColumn", "no type VARIANT"],
+        ),
+        (&[("explodeEmbeddedArray", "")], &["explodeEmbeddedArray"]),
         (
             &[("modifiedAfter", "2020-01-01")],
             &["modifiedAfter", "known options"],
@@ -132,4 +142,77 @@ async fn an_archive_in_the_source_is_refused() {
         .option("sourceArchiveDir", archive);
     let error = reading.failure().await.to_string();
     assert!(error.contains("sourceArchiveDir"), "{error}");
+}
+
+#[tokio::test]
+async fn records_are_taken_out_of_an_array_inside_of_a_document() {
+    let reading = Reading::new("json", "id BIGINT, name STRING, bad STRING")
+        .option("explodeEmbeddedArray", "Records")
+        .option("columnNameOfCorruptRecord", "bad");
+    reading.put(
+        "a.json",
+        "{\"Records\": {\"not\": \"an array\"}, \"unit\": 1, \"Records\": [\n {\"id\": 1, \"name\": \"],}\"},\n\
+         {\"id\": 2,\n \"name\": null}, 12ab, [{\"id\": 3}]], \"after\": [{\"id\": 4}]}\n",
+    );
+    reading.put("b.json", "{\"id\": 5}\n");
+    reading.put("c.json", "{\"Records\": [{\"id\": 6}, {\"id\": ");
+    let (rows, query) = reading.try_read().await.unwrap();
+    assert_eq!(
+        rows,
+        [
+            "1|],}|null",
+            "2|null|null",
+            "6|null|null",
+            "null|null|12ab",
+            "null|null|[{\"id\": 3}]",
+            "null|null|{\"id\": ",
+        ]
+    );
+    assert_eq!(
+        bad_records(&query),
+        4,
+        "and that the last document is cut off"
+    );
+}
+
+const WRITTEN: &str = r#"{"type": "record", "name": "Event", "fields": [
+    {"name": "id", "type": "long"}, {"name": "name", "type": [{"type": "enum", "name": "Name", "symbols": ["b", "a"]}, "null"]}]}"#;
+
+#[tokio::test]
+async fn avro_schema_names_the_columns_and_files_of_other_names_are_left_out() {
+    let source = Reading::new("json", "id BIGINT, name STRING");
+    source.put("a.json", "{\"id\":1,\"name\":\"a\"}\n{\"id\":2}\n");
+    let reading = Reading::new("avro", "");
+    let query = source
+        .frame(&session())
+        .unwrap()
+        .write_stream()
+        .format("avro")
+        .option("avroSchema", WRITTEN)
+        .checkpoint(&source.home.text("written"))
+        .trigger(Trigger::AvailableNow)
+        .start_path(&source.home.text("out"))
+        .await
+        .unwrap();
+    query.await_termination().await.unwrap();
+    let name = &files_below(&source.home.path("out"))[0];
+    let bytes = std::fs::read(source.home.path("out").join(name)).unwrap();
+    reading.put("one.avro", &bytes);
+    reading.put("two.copy", &bytes);
+    let schema = r#"{"type": "record", "name": "Event", "fields": [
+        {"name": "label", "type": ["null", {"type": "enum", "name": "Name", "symbols": ["a", "b"]}], "aliases": ["name"]},
+        {"name": "kind", "type": "string", "default": "new"},
+        {"name": "id", "type": "double"}]}"#;
+    let reading = Reading {
+        schema: None,
+        ..reading.option("avroSchema", schema)
+    };
+    let rows = ["a|new|1.0", "null|new|2.0"];
+    assert_eq!(reading.read().await, [rows[0], rows[0], rows[1], rows[1]]);
+    let session = session();
+    let table = session.read().format("avro").option("avroSchema", schema);
+    let table = table.option("ignoreExtension", false);
+    let table = table.load(&reading.home.text("in")).await.unwrap();
+    let found = table.filter("id = 2").unwrap().collect().await.unwrap();
+    assert_eq!(found.iter().flat_map(texts).collect::<Vec<_>>(), [rows[1]]);
 }

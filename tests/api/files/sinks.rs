@@ -298,3 +298,80 @@ async fn p120_epochs_without_rows_pass_every_format_and_leave_nothing() {
         assert_eq!(rows, ["1"], "{format}");
     }
 }
+
+#[tokio::test]
+async fn cluster_by_is_checked_and_leaves_rows_where_they_are() {
+    let source = Reading::new("json", "v INT, k STRING");
+    source.put("a.json", "{\"v\":1,\"k\":\"x\"}\n{\"v\":2,\"k\":\"y\"}\n");
+    let (session, out) = (session(), Home::new());
+    let writer = source
+        .frame(&session)
+        .unwrap()
+        .write_stream()
+        .format("json")
+        .checkpoint(&out.text("checkpoint"))
+        .trigger(Trigger::AvailableNow);
+    let path = out.text("out");
+    for (writer, parts) in [
+        (
+            writer.clone().cluster_by(["K", "other"]),
+            &["'other'", "v, k"][..],
+        ),
+        (
+            writer.clone().cluster_by(["k"]).partition_by(["k"]),
+            &["cluster_by", "partition_by"],
+        ),
+    ] {
+        let error = writer.start_path(&path).await.unwrap_err().to_string();
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    }
+    let query = writer.cluster_by(["K"]).start_path(&path).await.unwrap();
+    query.await_termination().await.unwrap();
+    assert_eq!(
+        listed_lines(&out),
+        ["{\"v\":1,\"k\":\"x\"}", "{\"v\":2,\"k\":\"y\"}"]
+    );
+}
+
+#[tokio::test]
+async fn files_that_no_manifest_names_are_read_only_if_manifests_are_ignored() {
+    const IGNORE: &str = "spark.sql.streaming.fileStreamSink.ignoreMetadata";
+    for format in ["json", "parquet"] {
+        let source = Reading::new("json", "v INT");
+        source.put("a.json", "{\"v\":1}\n");
+        let query = source
+            .frame(&session())
+            .unwrap()
+            .write_stream()
+            .format(format)
+            .checkpoint(&source.home.text("written"))
+            .trigger(Trigger::AvailableNow)
+            .start_path(&source.home.text("out"))
+            .await
+            .unwrap();
+        query.await_termination().await.unwrap();
+        let out = source.home.path("out");
+        let whole = out.join(&files_below(&out)[0]);
+        std::fs::copy(&whole, out.join(format!("stray.{format}"))).unwrap();
+        for (ignore, expected) in [(false, 1), (true, 2)] {
+            let session = Session::builder().config(IGNORE, ignore).build().unwrap();
+            let table = session.read().format(format).schema("v INT");
+            let table = table.load(&source.home.text("out")).await.unwrap();
+            assert_eq!(table.count().await.unwrap(), expected, "{format} table");
+            let stream = session.read_stream().format(format).schema("v INT");
+            let query = stream
+                .load(&source.home.text("out"))
+                .unwrap()
+                .write_stream()
+                .format("memory")
+                .query_name("t")
+                .trigger(Trigger::AvailableNow)
+                .start()
+                .await
+                .unwrap();
+            query.await_termination().await.unwrap();
+            let rows = session.table("t").await.unwrap().count().await.unwrap();
+            assert_eq!(rows, expected, "{format} stream");
+        }
+    }
+}

@@ -3,6 +3,8 @@
 mod columns;
 mod crash;
 mod driver;
+mod growing;
+mod java;
 mod kill;
 mod limits;
 mod outage;

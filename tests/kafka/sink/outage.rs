@@ -1,17 +1,18 @@
 //! Brokers that die, pause and come back while an epoch is written (field case P118).
 
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use weir::connectors::kafka::sink::{DeliveryGuarantee, KafkaSink};
+use weir::prelude::Trigger;
 use weir::runtime::CommitOutcome::Committed;
 
 use super::driver::{Query, rows};
 use super::kill::spawn;
-use super::shop::{Kind, Shop};
+use super::shop::{INPUT_PARTITIONS, Kind, Shop};
 use super::topics::{committed_values, create};
 use crate::kafka_broker::Broker;
+use crate::support::{Kafka, LONG};
 
 const BOTH: [DeliveryGuarantee; 2] = [
     DeliveryGuarantee::ExactlyOnce,
@@ -116,14 +117,6 @@ async fn broker_that_dies_before_the_commit_leaves_an_epoch_that_is_held_or_writ
     assert_eq!(committed_values(broker.bootstrap(), &topic), expected);
 }
 
-fn signal(process: u32, name: &str) {
-    let status = Command::new("kill")
-        .args([name, &process.to_string()])
-        .stderr(Stdio::null())
-        .status();
-    assert!(status.expect("kill runs").success());
-}
-
 #[test]
 fn p118_rows_in_the_queue_of_a_killed_process_are_written_after_the_broker_was_paused() {
     for guarantee in ["exactly-once", "at-least-once"] {
@@ -146,13 +139,12 @@ fn p118_rows_in_the_queue_of_a_killed_process_are_written_after_the_broker_was_p
         while !shop.checkpoint().join("commits/0").exists() {
             std::thread::sleep(Duration::from_millis(2));
         }
-        let paused = broker.pid(1);
-        signal(paused, "-STOP");
+        broker.pause(1);
         shop.drop_file(4, 3_000);
         std::thread::sleep(Duration::from_millis(700));
         child.kill().expect("SIGKILL");
         child.wait().expect("gone");
-        signal(paused, "-CONT");
+        broker.resume(1);
         shop.run(Arc::default()).expect("finishes what is left");
         if guarantee == "exactly-once" {
             shop.assert_exactly_once("paused");
@@ -175,4 +167,56 @@ fn p118_ten_thousand_rows_are_there_although_the_process_ends_right_after_the_ep
         assert_eq!(committed_values(broker.bootstrap(), &topic).len(), 10_000);
         shop.assert_exactly_once(guarantee);
     }
+}
+
+/// A topic whose partitions survive the loss of a broker.
+fn replicated(kafka: &Kafka, name: &str, partitions: i32) -> String {
+    let name = Kafka::name(name);
+    let settings = [("min.insync.replicas", "1")];
+    futures::executor::block_on(kafka.create_replicated(&name, partitions, 3, &settings));
+    name
+}
+
+#[test]
+fn windows_from_topic_to_topic_are_exactly_once_while_leaders_and_coordinators_move() {
+    const ROWS: u64 = 100;
+    let broker = Broker::start_three();
+    let kafka = Kafka::known(broker.bootstrap());
+    let home = tempfile::tempdir().expect("a directory");
+    let topic = replicated(&kafka, "moving", 3);
+    let input = replicated(&kafka, "actions", INPUT_PARTITIONS);
+    let shop = Shop::new(Kind::Windows, home.path(), broker.bootstrap(), &topic)
+        .reading(&input)
+        .restarting();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let query = runtime.block_on(shop.start(Trigger::Default, Arc::default()));
+    let query = query.expect("starts");
+    let taken = || {
+        let all = query.process_all_available();
+        let taken = runtime.block_on(async { tokio::time::timeout(LONG * 3, all).await });
+        taken.expect("no wait for ever").expect("it goes on");
+    };
+    let mut files = 0..;
+    let mut drop_some = || {
+        let some = files.by_ref().take(3);
+        some.for_each(|number| shop.drop_file(number, ROWS));
+    };
+    // Each broker leads partitions of both topics, and one of them is the coordinator of the transactions, one that of the group.
+    for id in 1..=3 {
+        drop_some();
+        taken();
+        drop_some();
+        match id {
+            2 => broker.stop(id),
+            _ => broker.kill(id),
+        }
+        drop_some();
+        taken();
+        broker.restart(id);
+    }
+    drop_some();
+    taken();
+    runtime.block_on(query.stop());
+    shop.run(Arc::default()).expect("finishes what is left");
+    shop.assert_exactly_once("leaders and coordinators moved");
 }

@@ -1,16 +1,15 @@
 //! A secured broker: TLS and SASL on the wire, and secrets nowhere else.
 
 use std::process::Command;
-use std::sync::Arc;
 
-use arrow::array::{ArrayRef, StringArray};
+use futures::executor::block_on;
 use weir::connectors::kafka::sink::KafkaSink;
-use weir::connectors::memory::MemoryStream;
 use weir::prelude::*;
 
 use super::driver::Query;
 use super::topics::{Isolation, client, create, read_as, values};
 use crate::kafka_broker::{Broker, Secured};
+use crate::support::{Kafka, value};
 
 const CHILD: &str = "WEIR_TEST_SECURED_CHILD";
 
@@ -40,16 +39,29 @@ fn files(directory: &std::path::Path) -> Vec<String> {
     texts
 }
 
-/// Runs a query into the secured topic and gives back all that it says of itself.
-async fn run(secured: &Secured, topic: &str, checkpoint: &str) -> Result<Vec<String>> {
+/// Runs a query from one topic of the secured listener into another, the source with the properties of the Java client, and gives back
+/// all that it says of itself.
+async fn run(secured: &Secured, [from, to]: [&str; 2], checkpoint: &str) -> Result<Vec<String>> {
     let session = Session::builder().parallelism(1).build()?;
-    let stream = MemoryStream::new(weir::types::parse_schema("value STRING").unwrap());
-    let reading = stream.clone();
+    let jaas = format!(
+        "org.apache.kafka.common.security.scram.ScramLoginModule required username=\"{}\" password=\"{}\";",
+        secured.user, secured.password
+    );
     let frame = session
         .read_stream()
-        .source_fn(move || Ok(reading.source()))?;
-    let values: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
-    stream.add_columns(vec![values])?;
+        .format("kafka")
+        .option("kafka.bootstrap.servers", &secured.bootstrap)
+        .option("kafka.security.protocol", "SASL_SSL")
+        .option("kafka.sasl.mechanism", "SCRAM-SHA-512")
+        .option("kafka.sasl.jaas.config", jaas)
+        .option("kafka.ssl.truststore.type", "PEM")
+        .option("kafka.ssl.truststore.location", secured.ca.display())
+        .option("kafka.debug", "security,broker")
+        .option("subscribe", from)
+        .option("startingOffsets", "earliest")
+        .open()?
+        .select_expr(&["value"])?;
+    let mut texts = vec![frame.explain()];
     let options = properties(secured, &secured.password)
         .into_iter()
         .map(|(name, value)| (format!("kafka.{name}"), value));
@@ -59,12 +71,12 @@ async fn run(secured: &Secured, topic: &str, checkpoint: &str) -> Result<Vec<Str
         .options(options)
         .option("kafka.bootstrap.servers", &secured.bootstrap)
         .option("kafka.debug", "security,broker")
-        .option("topic", topic)
+        .option("topic", to)
         .option("checkpointLocation", checkpoint)
         .start()
         .await?;
     query.process_all_available().await?;
-    let mut texts = vec![format!("{query:?}"), query.explain(true)];
+    texts.extend([format!("{query:?}"), query.explain(true)]);
     texts.extend(query.recent_progress().iter().map(QueryProgress::json));
     query.stop().await;
     Ok(texts)
@@ -77,8 +89,8 @@ fn child() {
         return;
     };
     let told: Vec<&str> = told.split('\n').collect();
-    let [bootstrap, ca, user, password, topic, checkpoint] = told[..] else {
-        panic!("six parts");
+    let [bootstrap, ca, user, password, from, to, checkpoint] = told[..] else {
+        panic!("seven parts");
     };
     let secured = Secured {
         bootstrap: bootstrap.to_owned(),
@@ -89,21 +101,24 @@ fn child() {
     tracing_subscriber::fmt()
         .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
         .init();
-    let texts = super::shop::block_on(run(&secured, topic, checkpoint)).expect("ends well");
+    let texts = super::shop::block_on(run(&secured, [from, to], checkpoint)).expect("ends well");
     println!("{}", texts.join("\n"));
 }
 
 #[test]
-fn scram_over_tls_writes_exactly_once_and_secrets_are_nowhere() {
+fn scram_over_tls_reads_and_writes_exactly_once_and_secrets_are_nowhere() {
     let broker = Broker::start_secured();
     let secured = broker.secured();
-    let topic = create(broker.bootstrap(), "secured", 2, &[]);
+    let [from, topic] = ["from", "secured"].map(|name| create(broker.bootstrap(), name, 2, &[]));
+    let sent = [value("a"), value("b").to(1)];
+    block_on(Kafka::known(broker.bootstrap()).send(&from, &sent));
     let home = tempfile::tempdir().unwrap();
     let told = [
         &secured.bootstrap,
         &secured.ca.display().to_string(),
         &secured.user,
         &secured.password,
+        &from,
         &topic,
         &home.path().display().to_string(),
     ];
@@ -123,7 +138,7 @@ fn scram_over_tls_writes_exactly_once_and_secrets_are_nowhere() {
     let reader = client(&secured.bootstrap, &reader);
     let written = read_as(&reader, &topic, Isolation::Committed);
     assert_eq!(values(&written), ["a", "b"]);
-    for part in ["kafka client", "numOutputRows", &topic] {
+    for part in ["kafka client", "numOutputRows", "KafkaV2", &from, &topic] {
         assert!(said.contains(part), "{part} in what was said");
     }
     let stored = files(home.path());

@@ -195,6 +195,12 @@ fn find(fields: &Fields, name: &str) -> Result<Option<usize>, Problem> {
     }
 }
 
+/// The place of the one field that a column called `name` is read from.
+#[cfg(feature = "orc")]
+pub(super) fn place_of(fields: &Fields, name: &str) -> Option<usize> {
+    find(fields, name).ok().flatten()
+}
+
 impl Adapt {
     /// The way from `found`, the type in the file, to `wanted`.
     fn plan(found: &DataType, wanted: &DataType) -> Result<Self, Problem> {

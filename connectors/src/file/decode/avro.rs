@@ -1,7 +1,12 @@
 //! Avro object container files.
 //!
-//! The library decodes blocks; their framing is checked here, because the library takes a file that is cut off for a shorter one.
-//! Columns are found by name and may differ in type as [`super::adapt`] says. A damaged file is an error, never fewer rows.
+//! The library decodes blocks, or [`crate::avro`] does where schemas have to be resolved; their framing is checked here, because the
+//! library takes a file that is cut off for a shorter one. Columns are found by name and may differ in type as [`super::adapt`] says. A
+//! damaged file is an error, never fewer rows.
+
+mod options;
+mod positions;
+mod resolved;
 
 #[cfg(test)]
 mod tests;
@@ -13,6 +18,9 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use arrow_avro::reader::{ReaderBuilder, read_header_info};
 
+pub use self::options::AvroOptions;
+use self::positions::renamed;
+use self::resolved::Resolved;
 use super::adapt::Columns;
 use super::{BadRecords, BatchReader, DecodeError, DecodeSettings};
 
@@ -26,13 +34,42 @@ const MAX_BLOCK_BYTES: u64 = 1 << 30;
 pub struct AvroReader {
     file: Arc<str>,
     input: BufReader<File>,
-    /// The bytes before the first block, which the library wants to see before each.
-    header: Vec<u8>,
+    decoder: Decoder,
     sync: [u8; SYNC_BYTES],
     columns: Columns,
     /// Bytes of the file before the block that comes next.
     at: u64,
     bad: BadRecords,
+}
+
+/// What makes columns of a block.
+enum Decoder {
+    /// The library, which wants to see the bytes before the first block before each.
+    Library(Vec<u8>),
+    Resolved(Box<Resolved>),
+}
+
+/// A block as it is in the file.
+struct Block {
+    rows: usize,
+    /// Its bytes, framing included.
+    bytes: Vec<u8>,
+    /// Where its data begin; they go on to the mark of the file.
+    data: usize,
+}
+
+/// A file without rows.
+#[derive(Default)]
+pub(crate) struct NoRows(BadRecords);
+
+impl BatchReader for NoRows {
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>, DecodeError> {
+        Ok(None)
+    }
+
+    fn bad_records(&self) -> &BadRecords {
+        &self.0
+    }
 }
 
 impl AvroReader {
@@ -44,6 +81,7 @@ impl AvroReader {
         file: File,
         name: &str,
         settings: &DecodeSettings,
+        options: &AvroOptions,
     ) -> Result<Self, DecodeError> {
         let name: Arc<str> = name.into();
         let damaged = |reason: String| damaged(&name, reason);
@@ -59,22 +97,39 @@ impl AvroReader {
         rewind(&mut input).map_err(read_failed)?;
         let mut header = vec![0; length];
         input.read_exact(&mut header).map_err(read_failed)?;
-        let reader = ReaderBuilder::new()
-            .build(header.as_slice())
-            .map_err(|error| damaged(error.to_string()))?;
+        let resolved = Resolved::of(&info, options).map_err(|reason| DecodeError::Schema {
+            file: Arc::clone(&name),
+            reason,
+        })?;
+        let (found, decoder) = match resolved {
+            Some(resolved) => (
+                Arc::clone(resolved.schema()),
+                Decoder::Resolved(Box::new(resolved)),
+            ),
+            None => {
+                let reader = ReaderBuilder::new()
+                    .build(header.as_slice())
+                    .map_err(|error| damaged(error.to_string()))?;
+                (reader.schema(), Decoder::Library(header))
+            }
+        };
+        let columns = match options.by_position {
+            true => Columns::plan(&renamed(&found, &settings.schema), &settings.schema, &name),
+            false => Columns::plan(&found, &settings.schema, &name),
+        };
         Ok(Self {
-            columns: Columns::plan(&reader.schema(), &settings.schema, &name)?,
+            columns: columns?,
             at: info.header_len(),
             sync: info.sync(),
-            header,
+            decoder,
             input,
             bad: BadRecords::default(),
             file: name,
         })
     }
 
-    /// Rows and bytes of the next block, framing included; `None` at the end of the file.
-    fn next_block(&mut self) -> Result<Option<(usize, Vec<u8>)>, DecodeError> {
+    /// The next block; `None` at the end of the file.
+    fn next_block(&mut self) -> Result<Option<Block>, DecodeError> {
         let mut block = Vec::new();
         let Some(rows) = self.long(&mut block, true)? else {
             return Ok(None);
@@ -86,6 +141,7 @@ impl AvroReader {
         if bytes > MAX_BLOCK_BYTES {
             return Err(self.damaged(format!("a block of {bytes} bytes")));
         }
+        let data = block.len();
         let wanted = bytes + SYNC_BYTES as u64;
         let read = (&mut self.input).take(wanted).read_to_end(&mut block);
         if read.map_err(|source| self.read_failed(source))? as u64 != wanted {
@@ -94,7 +150,11 @@ impl AvroReader {
         if !block.ends_with(&self.sync) {
             return Err(self.damaged("a block does not end with the mark of the file".to_owned()));
         }
-        Ok(Some((rows, block)))
+        Ok(Some(Block {
+            rows,
+            bytes: block,
+            data,
+        }))
     }
 
     /// A number of variable length, its bytes added to `block`; `None` at the end of the file where that is allowed.
@@ -122,12 +182,32 @@ impl AvroReader {
         Err(self.damaged("a number has too many bytes".to_owned()))
     }
 
-    fn decode(&self, rows: usize, block: &[u8]) -> Result<Option<RecordBatch>, DecodeError> {
+    fn decode(&self, block: &Block) -> Result<Option<RecordBatch>, DecodeError> {
+        let Block { rows, bytes, data } = block;
+        let batch = match &self.decoder {
+            Decoder::Library(header) => self.through_library(header, *rows, bytes)?,
+            Decoder::Resolved(resolved) => {
+                let data = &bytes[*data..bytes.len() - SYNC_BYTES];
+                let batch = resolved.rows(data, *rows);
+                Some(batch.map_err(|reason| self.damaged(reason))?)
+            }
+        };
+        batch
+            .map(|batch| self.columns.adapt(&batch, &self.file))
+            .transpose()
+    }
+
+    fn through_library(
+        &self,
+        header: &[u8],
+        rows: usize,
+        block: &[u8],
+    ) -> Result<Option<RecordBatch>, DecodeError> {
         let failed = |error: arrow::error::ArrowError| self.damaged(error.to_string());
         // A batch of exactly the block, so that the library never asks for more than there is.
         let mut reader = ReaderBuilder::new()
             .with_batch_size(rows)
-            .build(self.header.as_slice().chain(block))
+            .build(header.chain(block))
             .map_err(failed)?;
         let Some(batch) = reader.next().transpose().map_err(failed)? else {
             return Ok(None);
@@ -135,7 +215,7 @@ impl AvroReader {
         if batch.num_rows() != rows {
             return Err(self.damaged(format!("a block of {rows} rows has {}", batch.num_rows())));
         }
-        self.columns.adapt(&batch, &self.file).map(Some)
+        Ok(Some(batch))
     }
 
     fn damaged(&self, reason: String) -> DecodeError {
@@ -165,12 +245,12 @@ fn damaged(file: &Arc<str>, reason: String) -> DecodeError {
 
 impl BatchReader for AvroReader {
     fn next_batch(&mut self) -> Result<Option<RecordBatch>, DecodeError> {
-        while let Some((rows, block)) = self.next_block()? {
-            let batch = match rows {
+        while let Some(block) = self.next_block()? {
+            let batch = match block.rows {
                 0 => None,
-                rows => self.decode(rows, &block)?,
+                _ => self.decode(&block)?,
             };
-            self.at += block.len() as u64;
+            self.at += block.bytes.len() as u64;
             if batch.is_some() {
                 return Ok(batch);
             }

@@ -124,6 +124,24 @@ pub enum DecodeError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The schema that a file has of itself cannot be read as the one that is wanted.
+    #[error("file \"{file}\": its schema cannot be read as wanted: {reason}")]
+    Schema {
+        /// Display name of the file.
+        file: Arc<str>,
+        /// What is in the way.
+        reason: String,
+    },
+    /// A sound file of a kind that cannot be read.
+    #[error("file \"{file}\" is a {format} file that cannot be read: {reason}")]
+    Unreadable {
+        /// Display name of the file.
+        file: Arc<str>,
+        /// Name of the format.
+        format: &'static str,
+        /// What it has that cannot be read.
+        reason: String,
+    },
     /// A column of a file has a type that cannot become the type of the schema without changing values.
     #[error(
         "file \"{file}\", column \"{column}\": it has type {found}, which cannot be read as {wanted} ({hint})"

@@ -9,6 +9,9 @@ use super::DecodeError;
 /// Bytes asked for at once; a few hundred records, still inside the second-level cache.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// Bytes kept of a line that is longer than allowed.
+const HEAD_BYTES: usize = 1 << 10;
+
 /// The byte-order mark of UTF-8.
 const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
@@ -24,17 +27,37 @@ enum Separator {
 pub(crate) struct Line<'a> {
     /// From 1; empty lines count.
     pub(crate) number: u64,
-    /// The bytes, not checked in any way.
+    /// The bytes, not checked in any way; of a line longer than allowed the first ones.
     pub(crate) bytes: &'a [u8],
+    /// How many bytes the line has.
+    pub(crate) length: u64,
 }
 
-/// Reads lines one after the other; holds one chunk, or one line where a line is longer than that.
+impl Line<'_> {
+    /// Whether the line is longer than allowed, so that most of it is not here.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.length > self.bytes.len() as u64
+    }
+}
+
+/// A line found.
+enum Found {
+    /// In these bytes of the buffer.
+    Whole(Range<usize>),
+    /// Of so many bytes, longer than allowed; its first ones are in `head`.
+    Long(u64),
+}
+
+/// Reads lines one after the other; holds one chunk, or one line where a line is longer than that. A line longer than allowed is
+/// passed without being held.
 pub(crate) struct Lines {
     input: Box<dyn Read + Send>,
     file: Arc<str>,
     separator: Separator,
     max_line_bytes: usize,
     buffer: Vec<u8>,
+    /// The first bytes of the last line that was longer than allowed.
+    head: Vec<u8>,
     /// The unread part of `buffer`.
     unread: Range<usize>,
     /// Bytes of the unread part already searched for the separator.
@@ -67,6 +90,7 @@ impl Lines {
             separator,
             max_line_bytes,
             buffer: Vec::new(),
+            head: Vec::new(),
             unread: 0..0,
             searched: 0,
             number: 0,
@@ -83,37 +107,47 @@ impl Lines {
 
     /// The next line, `None` at the end. The last line may lack its end; an empty rest is not a line.
     pub(crate) fn next_line(&mut self) -> Result<Option<Line<'_>>, DecodeError> {
-        let Some(range) = self.next_range()? else {
+        let Some(found) = self.find()? else {
             return Ok(None);
         };
         self.number += 1;
+        let (bytes, length) = match found {
+            Found::Whole(range) => (&self.buffer[range.clone()], range.len() as u64),
+            Found::Long(length) => (&self.head[..], length),
+        };
         Ok(Some(Line {
             number: self.number,
-            bytes: &self.buffer[range],
+            bytes,
+            length,
         }))
     }
 
     /// Everything that is left, as one line. `None` when nothing is.
+    ///
+    /// # Errors
+    /// [`DecodeError::RecordTooLong`] if it is longer than allowed: nothing follows that could still be read.
     pub(crate) fn rest(&mut self) -> Result<Option<Line<'_>>, DecodeError> {
         self.start()?;
-        while !self.ended {
+        while !self.ended && self.unread.len() <= self.max_line_bytes {
             self.fill()?;
         }
         if self.unread.is_empty() {
             return Ok(None);
         }
         if self.unread.len() > self.max_line_bytes {
-            return Err(self.too_long());
+            return Err(self.too_long(self.number + 1));
         }
         self.number += 1;
         let range = std::mem::replace(&mut self.unread, 0..0);
+        let length = range.len() as u64;
         Ok(Some(Line {
             number: self.number,
             bytes: &self.buffer[range],
+            length,
         }))
     }
 
-    fn next_range(&mut self) -> Result<Option<Range<usize>>, DecodeError> {
+    fn find(&mut self) -> Result<Option<Found>, DecodeError> {
         self.start()?;
         loop {
             if self.pending_newline && !self.unread.is_empty() {
@@ -122,24 +156,50 @@ impl Lines {
                     self.unread.start += 1;
                 }
             }
-            if let Some((length, end)) = self.find_end() {
-                let start = self.unread.start;
-                self.unread.start = start + end;
-                self.searched = 0;
-                return if length > self.max_line_bytes {
-                    Err(self.too_long())
-                } else {
-                    Ok(Some(start..start + length))
-                };
+            match self.find_end() {
+                Some((length, end)) if length <= self.max_line_bytes => {
+                    let start = self.unread.start;
+                    self.unread.start = start + end;
+                    self.searched = 0;
+                    return Ok(Some(Found::Whole(start..start + length)));
+                }
+                None if self.searched <= self.max_line_bytes => {}
+                _ => return self.pass().map(Some),
             }
             if self.ended {
                 if self.unread.len() > self.max_line_bytes {
-                    return Err(self.too_long());
+                    return self.pass().map(Some);
                 }
                 let range = std::mem::replace(&mut self.unread, 0..0);
                 self.searched = 0;
-                return Ok(Some(range).filter(|range| !range.is_empty()));
+                return Ok((!range.is_empty()).then_some(Found::Whole(range)));
             }
+            self.fill()?;
+        }
+    }
+
+    /// Passes the line at the front, which is longer than allowed.
+    fn pass(&mut self) -> Result<Found, DecodeError> {
+        let unread = &self.buffer[self.unread.clone()];
+        let kept = HEAD_BYTES.min(self.max_line_bytes);
+        self.head.clear();
+        self.head.extend_from_slice(&unread[..kept]);
+        let mut passed = 0;
+        loop {
+            if let Some((length, end)) = self.find_end() {
+                self.unread.start += end;
+                self.searched = 0;
+                return Ok(Found::Long(passed + length as u64));
+            }
+            if self.ended {
+                let rest = std::mem::replace(&mut self.unread, 0..0);
+                self.searched = 0;
+                return Ok(Found::Long(passed + rest.len() as u64));
+            }
+            // No separator begins in what was searched.
+            passed += self.searched as u64;
+            self.unread.start += self.searched;
+            self.searched = 0;
             self.fill()?;
         }
     }
@@ -192,7 +252,7 @@ impl Lines {
     /// Adds at least one byte to the unread part or notes the end of the file.
     fn fill(&mut self) -> Result<(), DecodeError> {
         if self.unread.end == self.buffer.len() {
-            self.make_room()?;
+            self.make_room();
         }
         loop {
             match self.input.read(&mut self.buffer[self.unread.end..]) {
@@ -212,25 +272,27 @@ impl Lines {
     }
 
     /// Moves the unread part to the front; a buffer that is still full grows.
-    fn make_room(&mut self) -> Result<(), DecodeError> {
+    fn make_room(&mut self) {
         self.buffer.copy_within(self.unread.clone(), 0);
         self.unread = 0..self.unread.len();
-        if self.unread.len() > self.max_line_bytes {
-            return Err(self.too_long());
-        }
         if self.unread.len() * 2 > self.buffer.len() || self.buffer.is_empty() {
             self.buffer
                 .resize((self.buffer.len() * 2).max(CHUNK_BYTES), 0);
         }
-        Ok(())
     }
 
-    fn too_long(&self) -> DecodeError {
+    /// The error of a line that is longer than allowed where such lines cannot be left out.
+    pub(crate) fn too_long(&self, line: u64) -> DecodeError {
         DecodeError::RecordTooLong {
             file: Arc::clone(&self.file),
-            line: self.number + 1,
+            line,
             limit_bytes: self.max_line_bytes,
         }
+    }
+
+    /// Most bytes of a line.
+    pub(crate) fn limit(&self) -> usize {
+        self.max_line_bytes
     }
 }
 
@@ -301,30 +363,45 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn line_longer_than_the_limit_is_an_error_that_names_it() {
-        let text = [&b"short\n"[..], &[b'x'; 4000], b"\n"].concat();
-        let mut lines = Lines::new(
-            Box::new(std::io::Cursor::new(text)),
-            "dir/f.json",
-            None,
-            1000,
-        );
-        assert_eq!(
-            lines.next_line().expect("fits").expect("a line").bytes,
-            b"short"
-        );
-        let error = lines.next_line().err().expect("too long");
-        assert_eq!(
-            error.to_string(),
-            "file \"dir/f.json\", line 2: record longer than the allowed 1000 bytes"
-        );
+    fn line_longer_than_the_limit_is_passed_and_its_neighbours_are_read() {
+        let separators: [&[u8]; 3] = [b"\n", b"\r\n", b"||"];
+        for separator in separators {
+            let long = vec![b'x'; (3 << 20) + 7];
+            let text = [&b"short"[..], separator, &long[..], separator, b"next"].concat();
+            let option = (separator == b"||").then_some(separator);
+            for step in [999, 1 << 20, usize::MAX] {
+                let bytes = text.clone();
+                let input = Box::new(Dribble { bytes, at: 0, step });
+                let mut lines = Lines::new(input, "f", option, 1000);
+                let mut told = Vec::new();
+                while let Some(line) = lines.next_line().expect("readable") {
+                    told.push((line.number, line.bytes.len(), line.length, line.is_cut()));
+                }
+                let length = long.len() as u64;
+                assert_eq!(
+                    told,
+                    [(1, 5, 5, false), (2, 1000, length, true), (3, 4, 4, false)]
+                );
+                assert!(
+                    lines.buffer.len() <= 2 * CHUNK_BYTES,
+                    "{}",
+                    lines.buffer.len()
+                );
+            }
+        }
+        let mut last = Lines::new(Box::new(&b"a\nlong"[..]), "f", None, 3);
+        assert!(!last.next_line().expect("fits").expect("a line").is_cut());
+        let line = last.next_line().expect("passed").expect("a line");
+        assert_eq!((line.bytes, line.length), (&b"lon"[..], 4));
+        assert!(last.next_line().expect("the end").is_none());
     }
 
     #[test]
-    fn line_without_end_stops_growing_at_the_limit() {
-        let endless = std::io::repeat(b'x');
+    fn line_that_goes_on_for_ever_does_not_fill_memory() {
+        let endless = std::io::repeat(b'x').take(64 << 20);
         let mut lines = Lines::new(Box::new(endless), "f", None, 3 << 20);
-        assert!(lines.next_line().is_err());
+        let line = lines.next_line().expect("passed").expect("a line");
+        assert_eq!(line.length, 64 << 20);
         assert!(lines.buffer.len() <= 8 << 20);
     }
 
@@ -341,6 +418,11 @@ pub(crate) mod tests {
             b"a\nb"
         );
         assert!(lines.rest().expect("readable").is_none());
+        let mut long = Lines::new(Box::new(&b"a\nb"[..]), "dir/f.json", None, 2);
+        assert_eq!(
+            long.rest().err().expect("too long").to_string(),
+            "file \"dir/f.json\", line 1: record longer than the allowed 2 bytes"
+        );
     }
 
     proptest! {

@@ -5,11 +5,15 @@
 
 mod adapt;
 mod avro;
+#[cfg(test)]
+mod corpus_tests;
 pub mod csv;
 mod error;
 pub mod json;
 mod lines;
-pub mod parquet;
+#[cfg(feature = "orc")]
+pub mod orc;
+pub(crate) mod parquet;
 pub mod parse;
 mod settings;
 pub mod text;
@@ -18,13 +22,16 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 
-pub use avro::AvroReader;
+pub(crate) use avro::NoRows;
+pub use avro::{AvroOptions, AvroReader};
 pub use csv::{CsvOptions, CsvReader, UnescapedQuotes};
 pub use error::DecodeError;
 pub use json::{JsonOptions, JsonReader};
 #[cfg(test)]
 pub(crate) use lines::tests as lines_tests;
-pub use parquet::{ParquetColumns, ParquetReader};
+#[cfg(feature = "orc")]
+pub use orc::OrcReader;
+pub use parquet::ParquetReader;
 pub use settings::{DecodeSettings, ParseMode, TimePatterns, nullable_schema};
 pub use text::{TextOptions, TextReader};
 
@@ -33,8 +40,8 @@ pub trait BatchReader: Send {
     /// The next rows, at least one and normally at most `batch_rows`; `None` at the end of the file.
     ///
     /// # Errors
-    /// [`DecodeError`]: the file cannot be read, a record is longer than allowed, or a record is bad in FAILFAST mode. A
-    /// reader that failed must not be asked again.
+    /// [`DecodeError`]: the file cannot be read, or a record is bad in FAILFAST mode (or longer than allowed, where a file is one
+    /// record or a line one value). A reader that failed must not be asked again.
     fn next_batch(&mut self) -> Result<Option<RecordBatch>, DecodeError>;
 
     /// The bad records met so far; what happened to them depends on the mode.
@@ -52,7 +59,7 @@ pub struct BadRecords {
 
 /// Takes bad records instead of the rows of a table.
 pub trait BadRecordSink: std::fmt::Debug + Send + Sync {
-    /// One more: its line, from 1, what is wrong with it, and its bytes.
+    /// One more: its line, from 1, what is wrong with it, and its bytes (the first ones, if it is longer than allowed).
     ///
     /// # Errors
     /// If it cannot be kept; reading stops.
@@ -66,6 +73,11 @@ pub struct BadRecord {
     pub line: u64,
     /// One phrase naming the column and the value, or the syntax error.
     pub reason: String,
+}
+
+/// What is wrong with a record of `length` bytes that was passed without being read.
+pub(crate) fn too_long(length: u64, limit: usize) -> String {
+    format!("the record has {length} bytes, allowed are {limit}")
 }
 
 impl BadRecords {

@@ -22,7 +22,7 @@ pub struct TextOptions {
 
 /// Reads lines into the one STRING column of the schema (none at all gives rows without columns, for counting).
 ///
-/// Empty lines are rows. Bytes that are not UTF-8 become U+FFFD: text has no bad records.
+/// Empty lines are rows. Bytes that are not UTF-8 become U+FFFD: text has no bad records, and a line longer than allowed is an error.
 pub struct TextReader {
     lines: Lines,
     settings: DecodeSettings,
@@ -100,6 +100,10 @@ impl BatchReader for TextReader {
                 self.lines.next_line()?
             };
             let Some(line) = line else { break };
+            if line.is_cut() {
+                let number = line.number;
+                return Err(self.lines.too_long(number));
+            }
             if keep {
                 values.append_value(String::from_utf8_lossy(line.bytes));
             }

@@ -1,13 +1,16 @@
 //! The Avro format: object container files of one record type, every field a union with null, as Spark writes them.
 //!
-//! TINYINT and SMALLINT become `int`, which Avro has for them, and come back as INT.
+//! TINYINT and SMALLINT become `int`, which Avro has for them, and come back as INT. With the option `avroSchema` files are in that
+//! schema ([`given`]).
+
+mod given;
 
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow_avro::compression::CompressionCodec;
 use arrow_avro::errors::AvroError;
@@ -15,6 +18,7 @@ use arrow_avro::schema::{AVRO_NAME_METADATA_KEY, AVRO_NAMESPACE_METADATA_KEY};
 use arrow_avro::writer::format::AvroOcfFormat;
 use arrow_avro::writer::{Writer, WriterBuilder};
 
+use self::given::GivenSchema;
 use super::columns::Columns;
 use super::value::is_scalar;
 use super::{BatchWriter, EncodeError, FileStats};
@@ -61,6 +65,9 @@ pub struct AvroWriteOptions {
     pub record_name: String,
     /// `recordNamespace`: namespace of the record type; default none.
     pub record_namespace: Option<String>,
+    /// `avroSchema`, or the text of the file `avroSchemaUrl`: the schema of the files, which so have neither of those names. Its fields
+    /// are found by name; a column without one, and one field without a column that may not be null, is an error.
+    pub schema: Option<String>,
 }
 
 impl Default for AvroWriteOptions {
@@ -69,6 +76,7 @@ impl Default for AvroWriteOptions {
             compression: AvroCompression::default(),
             record_name: "topLevelRecord".to_owned(),
             record_namespace: None,
+            schema: None,
         }
     }
 }
@@ -76,10 +84,16 @@ impl Default for AvroWriteOptions {
 /// Writes one Avro file.
 pub(super) struct AvroWriter {
     columns: Columns,
-    schema: SchemaRef,
-    writer: Writer<Counted, AvroOcfFormat>,
+    output: Output,
     bytes: Arc<AtomicU64>,
     rows: u64,
+}
+
+/// In whose schema files are.
+enum Output {
+    /// In the one that the library derives from the columns.
+    Derived(SchemaRef, Box<Writer<Counted, AvroOcfFormat>>),
+    Given(Box<GivenSchema>),
 }
 
 impl AvroWriter {
@@ -89,6 +103,29 @@ impl AvroWriter {
         out: Box<dyn Write + Send>,
     ) -> Result<Self, EncodeError> {
         let columns = Columns::new(FORMAT, schema, accepts, ALLOWED)?;
+        let (out, bytes) = Counted::new(out);
+        let output = match &options.schema {
+            Some(text) => {
+                let given = GivenSchema::new(text, columns.plain(), options.compression, out)?;
+                Output::Given(Box::new(given))
+            }
+            None => Output::derived(options, &columns, out)?,
+        };
+        Ok(Self {
+            columns,
+            output,
+            bytes,
+            rows: 0,
+        })
+    }
+}
+
+impl Output {
+    fn derived(
+        options: &AvroWriteOptions,
+        columns: &Columns,
+        out: Counted,
+    ) -> Result<Self, EncodeError> {
         let mut metadata = HashMap::from([(
             AVRO_NAME_METADATA_KEY.to_owned(),
             options.record_name.clone(),
@@ -98,18 +135,32 @@ impl AvroWriter {
         }
         let fields = columns.plain().fields().clone();
         let schema = Arc::new(Schema::new_with_metadata(fields, metadata));
-        let (out, bytes) = Counted::new(out);
         let writer = WriterBuilder::new(schema.as_ref().clone())
             .with_compression(options.compression.codec())
             .build::<_, AvroOcfFormat>(out)
             .map_err(failed)?;
-        Ok(Self {
-            columns,
-            schema,
-            writer,
-            bytes,
-            rows: 0,
-        })
+        Ok(Self::Derived(schema, Box::new(writer)))
+    }
+
+    fn write(&mut self, columns: Vec<ArrayRef>) -> Result<(), EncodeError> {
+        let (schema, writer) = match self {
+            Self::Given(given) => return given.write(columns),
+            Self::Derived(schema, writer) => (schema, writer),
+        };
+        let plain = RecordBatch::try_new(Arc::clone(schema), columns)
+            .map_err(|error| failed(AvroError::from(error)))?;
+        for from in (0..plain.num_rows()).step_by(BLOCK_ROWS) {
+            let rows = BLOCK_ROWS.min(plain.num_rows() - from);
+            writer.write(&plain.slice(from, rows)).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), EncodeError> {
+        match self {
+            Self::Given(given) => given.finish(),
+            Self::Derived(_, writer) => writer.finish().map_err(failed),
+        }
     }
 }
 
@@ -119,14 +170,7 @@ impl BatchWriter for AvroWriter {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let plain = RecordBatch::try_new(Arc::clone(&self.schema), columns)
-            .map_err(|error| failed(AvroError::from(error)))?;
-        for from in (0..plain.num_rows()).step_by(BLOCK_ROWS) {
-            let rows = BLOCK_ROWS.min(plain.num_rows() - from);
-            self.writer
-                .write(&plain.slice(from, rows))
-                .map_err(failed)?;
-        }
+        self.output.write(columns)?;
         self.rows += batch.num_rows() as u64;
         Ok(())
     }
@@ -136,7 +180,7 @@ impl BatchWriter for AvroWriter {
     }
 
     fn finish(mut self: Box<Self>) -> Result<FileStats, EncodeError> {
-        self.writer.finish().map_err(failed)?;
+        self.output.finish()?;
         Ok(FileStats {
             rows: self.rows,
             bytes: self.bytes.load(Ordering::Relaxed),

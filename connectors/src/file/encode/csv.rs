@@ -1,12 +1,11 @@
 //! The CSV format: one record for each row.
 //!
 //! Fields are quoted only where they have to be. NULL is written as `nullValue` (nothing), the
-//! empty text as `emptyValue` (two quotes), so that the two stay apart. Three things differ from Spark's
-//! defaults, whose files do not come back as they were: blanks around a text are kept, quotes inside
-//! a quoted field are doubled (what every CSV reader understands) instead of escaped, and a value
-//! that cannot be stored is an error. A backslash inside a quoted field is doubled, because that is
-//! what the reader's default `escape` takes back; `escape` set to the quote turns that off, set to
-//! another character it is used for both.
+//! empty text as `emptyValue` (two quotes), so that the two stay apart. Inside a quoted field `escape`, a
+//! backslash, stands before quotes and before itself, as in Spark, which so reads what is written here;
+//! `escape` set to the quote doubles quotes and leaves backslashes alone, as RFC 4180 has it. Two things
+//! differ from Spark's defaults, whose files do not come back as they were: blanks around a text are kept, and
+//! a value that cannot be stored is an error.
 
 use std::io::Write;
 
@@ -44,11 +43,9 @@ pub struct CsvWriteOptions {
     pub header: bool,
     /// `quote`: around fields that need it, ASCII; default `"`, None for never.
     pub quote: Option<u8>,
-    /// `escape`: before a quote inside a quoted field, ASCII. Unset: a quote is doubled, and so is a
-    /// backslash.
-    pub escape: Option<u8>,
-    /// `charToEscapeQuoteEscaping`: before an escape inside a quoted field, ASCII, NUL for none; default what `escape` is. Where
-    /// `escape` is not set, this makes it a backslash.
+    /// `escape`: before a quote inside a quoted field, ASCII; default a backslash. Set to the quote, quotes are doubled.
+    pub escape: u8,
+    /// `charToEscapeQuoteEscaping`: before an escape inside a quoted field, ASCII, NUL for none; default what `escape` is.
     pub char_to_escape_quote_escaping: Option<u8>,
     /// `escapeQuotes`: put fields in quotes because they have quotes in them; default true. With false only those are that
     /// need it for something else or begin with a quote.
@@ -63,6 +60,8 @@ pub struct CsvWriteOptions {
     pub ignore_leading_white_space: bool,
     /// `ignoreTrailingWhiteSpace`: cut blanks after a text; default false.
     pub ignore_trailing_white_space: bool,
+    /// `comment`: lines that begin with it are no records, ASCII; a first field that does is put in quotes. Default none.
+    pub comment: Option<u8>,
     /// `extension`: what names of files end with, before that of the compression; default csv.
     pub extension: String,
     /// Spelling of dates and times.
@@ -77,7 +76,7 @@ impl Default for CsvWriteOptions {
             sep: ",".to_owned(),
             header: false,
             quote: Some(b'"'),
-            escape: None,
+            escape: b'\\',
             char_to_escape_quote_escaping: None,
             escape_quotes: true,
             quote_all: false,
@@ -85,6 +84,7 @@ impl Default for CsvWriteOptions {
             empty_value: None,
             ignore_leading_white_space: false,
             ignore_trailing_white_space: false,
+            comment: None,
             extension: FORMAT.to_owned(),
             time: TimeText::default(),
             file: TextFile::default(),
@@ -127,7 +127,7 @@ impl CsvWriter {
                 block.extend_from_slice(self.fields.options.sep.as_bytes());
             }
             self.fields
-                .push_text(block, field.name().as_bytes())
+                .push_text(block, field.name().as_bytes(), index == 0)
                 .map_err(|reason| refused(&self.columns, index, reason))?;
         }
         block.extend_from_slice(self.fields.options.file.line_sep.as_bytes());
@@ -141,7 +141,9 @@ impl BatchWriter for CsvWriter {
             .columns
             .adapt(batch)?
             .iter()
-            .map(|array| Column {
+            .enumerate()
+            .map(|(index, array)| Column {
+                is_first: index == 0,
                 nulls: array.logical_nulls(),
                 values: Values::new(array).expect("invariant: the type was accepted as scalar"),
             })
@@ -180,6 +182,7 @@ fn refused(columns: &Columns, index: usize, reason: &str) -> EncodeError {
 }
 
 struct Column {
+    is_first: bool,
     nulls: Option<NullBuffer>,
     values: Values,
 }
@@ -214,7 +217,9 @@ impl FieldWriter {
                         zone: options.time.zone,
                         ..TimeText::default()
                     }
-                || plain.iter().any(|byte| special[usize::from(*byte)]),
+                || plain
+                    .iter()
+                    .any(|byte| special[usize::from(*byte)] || Some(*byte) == options.comment),
             special,
             alone: columns == 1,
             options: options.clone(),
@@ -231,16 +236,18 @@ impl FieldWriter {
         let is_null = column.nulls.as_ref().is_some_and(|n| n.is_null(row));
         match &column.values {
             _ if is_null => self.push_null(out),
-            Values::Text(texts) => self.push_text(out, texts.value(row).as_bytes()),
+            Values::Text(texts) => {
+                self.push_text(out, texts.value(row).as_bytes(), column.is_first)
+            }
             Values::Binary(bytes) => {
                 let bytes = bytes.value(row);
                 std::str::from_utf8(bytes).map_err(|_| "the bytes are not UTF-8")?;
-                self.push_text(out, bytes)
+                self.push_text(out, bytes, column.is_first)
             }
             values if self.special_in_plain => {
                 scratch.clear();
                 values.push(row, &self.options.time, scratch);
-                self.push_text(out, scratch)
+                self.push_text(out, scratch, column.is_first)
             }
             values => {
                 values.push(row, &self.options.time, out);
@@ -267,7 +274,12 @@ impl FieldWriter {
         Ok(())
     }
 
-    fn push_text(&self, out: &mut Vec<u8>, text: &[u8]) -> Result<(), &'static str> {
+    fn push_text(
+        &self,
+        out: &mut Vec<u8>,
+        text: &[u8],
+        is_first: bool,
+    ) -> Result<(), &'static str> {
         let mut text = text;
         if self.options.ignore_leading_white_space {
             text = text.trim_ascii_start();
@@ -281,6 +293,7 @@ impl FieldWriter {
         let must = text.iter().any(|byte| self.special[usize::from(*byte)])
             || (self.alone && text.trim_ascii().is_empty())
             || text.first().copied() == self.options.quote
+            || (is_first && self.options.comment.is_some_and(|c| text[0] == c))
             || text.starts_with(BYTE_ORDER_MARK);
         match self.options.quote {
             Some(quote) if must || self.options.quote_all => self.push_quoted(out, text, quote),
@@ -293,47 +306,25 @@ impl FieldWriter {
     }
 
     fn push_quoted(&self, out: &mut Vec<u8>, text: &[u8], quote: u8) -> Result<(), &'static str> {
-        let escapes = Escapes::of(&self.options, quote);
-        if escapes.before_escape.is_none() && text.last() == Some(&escapes.escape) {
+        let escape = self.options.escape;
+        let before_escape = match self.options.char_to_escape_quote_escaping {
+            None => Some(escape),
+            Some(0) => None,
+            other => other,
+        };
+        if before_escape.is_none() && escape != quote && text.last() == Some(&escape) {
             return Err(ENDS_IN_ESCAPE);
         }
         out.push(quote);
         for byte in text {
             if *byte == quote {
-                out.push(escapes.before_quote);
-            } else if *byte == escapes.escape {
-                out.extend(escapes.before_escape);
+                out.push(escape);
+            } else if *byte == escape {
+                out.extend(before_escape);
             }
             out.push(*byte);
         }
         out.push(quote);
         Ok(())
-    }
-}
-
-/// What is written before bytes with a meaning inside quotes.
-struct Escapes {
-    before_quote: u8,
-    escape: u8,
-    before_escape: Option<u8>,
-}
-
-impl Escapes {
-    fn of(options: &CsvWriteOptions, quote: u8) -> Self {
-        let other = options.char_to_escape_quote_escaping;
-        let (before_quote, escape) = match (options.escape, other) {
-            (None, None) => (quote, b'\\'),
-            (None, Some(_)) => (b'\\', b'\\'),
-            (Some(escape), _) => (escape, escape),
-        };
-        Self {
-            before_quote,
-            escape,
-            before_escape: match other {
-                None => Some(escape),
-                Some(0) => None,
-                other => other,
-            },
-        }
     }
 }

@@ -168,6 +168,20 @@ pub enum EncodeError {
         /// What the encoder said.
         source: arrow_avro::errors::AvroError,
     },
+    /// The option `avroSchema` of the Avro format is no schema of the rows.
+    #[error("option 'avroSchema' is no schema that the rows can be written in: {reason}")]
+    AvroSchema {
+        /// What is in the way.
+        reason: String,
+    },
+    /// A value has no place in the schema of the option `avroSchema`.
+    #[error("the schema of option 'avroSchema' has no place for a value: {path} {reason}")]
+    AvroValue {
+        /// Where the value stands, in words.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A column's type has no place in the format.
     #[error(
         "format '{format}' cannot store column '{column}' of type {data_type}; it stores {allowed}"

@@ -10,6 +10,7 @@ use super::text::{self, TextWriteOptions};
 use super::{TextFile, TimeText, WriteFormat};
 use crate::file::codec;
 use crate::file::decode::parse::Zone;
+use crate::file::options::BY_NAME;
 use crate::options::Options;
 
 impl WriteFormat {
@@ -57,6 +58,7 @@ fn parquet_options(given: &Options<'_>) -> Result<ParquetWriteOptions> {
 }
 
 fn avro_options(given: &Options<'_>) -> Result<AvroWriteOptions> {
+    given.refuse(BY_NAME)?;
     let default = AvroWriteOptions::default();
     let compression = given.parse_exactly(
         "compression",
@@ -77,6 +79,7 @@ fn avro_options(given: &Options<'_>) -> Result<AvroWriteOptions> {
             .text("recordName")
             .map_or(default.record_name, str::to_owned),
         record_namespace: given.text("recordNamespace").map(str::to_owned),
+        schema: given.avro_schema()?,
     })
 }
 
@@ -98,6 +101,9 @@ fn json_options(given: &Options<'_>, session: Zone) -> Result<JsonWriteOptions> 
 
 fn csv_options(given: &Options<'_>, session: Zone) -> Result<CsvWriteOptions> {
     let default = CsvWriteOptions::default();
+    let quote = given.byte_or_none("quote", default.quote)?;
+    // Without an escape, a doubled quote is the only way to write one.
+    let escape = given.byte_or_none("escape", Some(default.escape))?;
     let flag = |name| given.flag(name).map(Option::unwrap_or_default);
     let extension = given.parse_exactly("extension", "letters and digits", |text| {
         let plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -107,8 +113,8 @@ fn csv_options(given: &Options<'_>, session: Zone) -> Result<CsvWriteOptions> {
         extension: extension.unwrap_or(default.extension),
         sep: given.separator()?.unwrap_or(default.sep),
         header: flag("header")?,
-        quote: given.byte_or_none("quote", default.quote)?,
-        escape: given.byte("escape")?,
+        quote,
+        escape: escape.or(quote).unwrap_or(default.escape),
         char_to_escape_quote_escaping: given.byte("charToEscapeQuoteEscaping")?,
         quote_all: flag("quoteAll")?,
         escape_quotes: given.flag("escapeQuotes")?.unwrap_or(default.escape_quotes),
@@ -116,6 +122,7 @@ fn csv_options(given: &Options<'_>, session: Zone) -> Result<CsvWriteOptions> {
         empty_value: given.text("emptyValue").map(str::to_owned),
         ignore_leading_white_space: flag("ignoreLeadingWhiteSpace")?,
         ignore_trailing_white_space: flag("ignoreTrailingWhiteSpace")?,
+        comment: given.byte_or_none("comment", None)?,
         time: TimeText::of(given, session)?,
         file: csv_file(given)?,
     })

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod avro;
 mod csv;
 
 use std::collections::BTreeMap;

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use crate::calendar::{civil, offset_seconds, push_padded};
 use crate::file::decode::parse::Zone;
+use crate::file::options::NO_TIME_TYPE;
 use crate::file::pattern::{Moment, TimePattern};
 use crate::options::Options;
 
@@ -80,6 +81,8 @@ impl TimeText {
     /// A pattern that is none, or a zone that is unknown.
     pub(super) fn of(given: &Options<'_>, session: Zone) -> weir_runtime::Result<Self> {
         type Read = fn(&str) -> Result<TimePattern, String>;
+        given.refuse(NO_TIME_TYPE)?;
+        given.only("locale", "en-US")?;
         let timestamp = |name, read: Read| -> weir_runtime::Result<TimestampText> {
             if let Some(format) = given.text(name).and_then(|text| text.parse().ok()) {
                 return Ok(TimestampText::Iso(format));

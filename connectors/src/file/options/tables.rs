@@ -136,37 +136,6 @@ pub(super) const READ_TIMES: &[OptionSpec] = &[
     ),
 ];
 
-/// Options that guess a schema, which is always given here; programs written for Spark set them all the same.
-const NO_GUESSING: &str = "not used: the schema is given, not guessed";
-
-pub(super) const GUESS_JSON: &[OptionSpec] = &[
-    spec("primitivesAsString", "false", NO_GUESSING),
-    spec("prefersDecimal", "false", NO_GUESSING),
-    spec("inferTimestamp", "false", NO_GUESSING),
-    spec("dropFieldIfAllNull", "false", NO_GUESSING),
-    spec("samplingRatio", "1.0", NO_GUESSING),
-];
-
-/// Options of Spark's reader that change no result here.
-pub(super) const UNUSED_CSV: &[OptionSpec] = &[
-    spec(
-        "columnPruning",
-        "false",
-        "not used: all fields of a record are read, so that which records are bad does not depend on the query",
-    ),
-    spec(
-        "inputBufferSize",
-        "",
-        "not used: the buffer grows as records need it",
-    ),
-];
-
-pub(super) const GUESS_CSV: &[OptionSpec] = &[
-    spec("inferSchema", "false", NO_GUESSING),
-    spec("preferDate", "true", NO_GUESSING),
-    spec("samplingRatio", "1.0", NO_GUESSING),
-];
-
 /// Options of reading text.
 pub(super) const READ_TEXT_FILES: &[OptionSpec] = &[
     spec(
@@ -219,6 +188,11 @@ pub(super) const READ_JSON: &[OptionSpec] = &[
         "multiLine",
         "false",
         "a file is one document, not one document for each line",
+    ),
+    spec(
+        "explodeEmbeddedArray",
+        "",
+        "a file is one object, and the records are in the array of this field of it; what else is in the file is left out",
     ),
     spec("lineSep", "\\n, \\r\\n, \\r", "what ends a line"),
 ];
@@ -287,12 +261,29 @@ pub(super) const READ_TEXT: &[OptionSpec] = &[
     spec("lineSep", "\\n, \\r\\n, \\r", "what ends a line"),
 ];
 
+/// Columns of files that name them.
+const MERGE_SCHEMA: OptionSpec = spec(
+    "mergeSchema",
+    "true",
+    "columns are found by name in every file, and a table without a schema has those of all files, whatever this says",
+);
+
+pub(super) const READ_ORC: &[OptionSpec] = &[
+    MERGE_SCHEMA,
+    spec(
+        "compression",
+        "",
+        "not used: a file says how it is compressed (zlib, snappy, lz4 and zstd are read)",
+    ),
+];
+
 pub(super) const READ_PARQUET: &[OptionSpec] = &[
     spec(
-        "mergeSchema",
-        "true",
-        "columns are found by name in every file, and a table without a schema has those of all files, whatever this says",
+        "compression",
+        "",
+        "not used: files say how they are compressed",
     ),
+    MERGE_SCHEMA,
     spec(
         "datetimeRebaseMode",
         "CORRECTED",
@@ -372,6 +363,7 @@ pub(super) const WRITE_TIMES: &[OptionSpec] = &[
         "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
         "pattern of timestamps without a zone",
     ),
+    spec("locale", "en-US", "language of names of months; only en-US"),
 ];
 
 pub(super) const WRITE_PARQUET: &[OptionSpec] = &[spec(
@@ -379,16 +371,6 @@ pub(super) const WRITE_PARQUET: &[OptionSpec] = &[spec(
     "snappy",
     "none, uncompressed, snappy, zstd, lz4, lz4_raw or gzip",
 )];
-
-pub(super) const WRITE_AVRO: &[OptionSpec] = &[
-    spec(
-        "compression",
-        "snappy",
-        "none, uncompressed, snappy, deflate, zstandard or zstd",
-    ),
-    spec("recordName", "topLevelRecord", "name of the record type"),
-    spec("recordNamespace", "", "namespace of the record type"),
-];
 
 pub(super) const WRITE_JSON: &[OptionSpec] = &[
     spec("ignoreNullFields", "true", "leave out fields that are NULL"),
@@ -421,13 +403,18 @@ pub(super) const WRITE_CSV: &[OptionSpec] = &[
     spec("quote", "\"", "character around fields that need it"),
     spec(
         "escape",
-        "",
-        "character written before a quote; a doubled quote where it is not given",
+        "\\",
+        "character written before a quote, and before itself, inside quotes; \" doubles quotes, as RFC 4180 has it",
     ),
     spec(
         "charToEscapeQuoteEscaping",
         "what escape is",
-        "character written before an escape inside quotes; NUL for none; makes escape a backslash where it is not given",
+        "character written before an escape inside quotes; NUL for none",
+    ),
+    spec(
+        "comment",
+        "",
+        "character that begins lines that are no records; a first field that begins so is quoted",
     ),
     spec("quoteAll", "false", "quote every field"),
     spec(

@@ -9,7 +9,7 @@ use weir_runtime::{ObjectStoreSettings, Result, WeirError};
 use crate::file::decode::parse::Zone;
 use crate::file::encode::WriteFormat;
 use crate::file::logs::LogSettings;
-use crate::file::options::{FORMATS, sink_options};
+use crate::file::options::{WRITE_FORMATS, sink_options};
 use crate::options::Options;
 
 /// Files a subtask writes at a time, unless told otherwise.
@@ -73,7 +73,7 @@ impl FileSinkConfig {
         let Some(known) = sink_options(&name) else {
             return Err(WeirError::config(format!(
                 "format '{format}' cannot be written to files, allowed: {}",
-                FORMATS.join(", ")
+                WRITE_FORMATS.join(", ")
             ))
             .with_condition("DATA_SOURCE_NOT_FOUND"));
         };

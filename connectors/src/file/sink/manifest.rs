@@ -22,7 +22,7 @@ use crate::file::uri;
 pub(crate) const DIR: &str = "_spark_metadata";
 
 const COMPACT: &str = ".compact";
-const HEADER: &str = "v1";
+pub(super) const HEADER: &str = "v1";
 /// Epochs between two compact files in a directory that has none yet, as in Spark.
 pub(super) const COMPACT_INTERVAL: u64 = 10;
 
@@ -203,10 +203,12 @@ impl Numbers {
         Ok(names)
     }
 
-    /// The compact file before the newest one. Readers that listed the directory a moment ago may go on from there; nobody reads what is
-    /// before it.
-    pub(super) fn previous_compact(&self) -> Option<u64> {
-        self.compact.iter().rev().nth(1).copied()
+    /// Pairs of a compact file and the one that came after it, newest first. Readers that listed the directory before the second was
+    /// there may go on from the first; nobody reads what is before it.
+    pub(super) fn replaced(&self) -> Vec<(u64, u64)> {
+        let newer = self.compact.iter().rev();
+        let older = newer.clone().skip(1);
+        older.zip(newer).map(|(old, new)| (*old, *new)).collect()
     }
 
     /// Names of the files before this number.
@@ -239,62 +241,63 @@ fn derive_interval(default: u64, files: u64) -> u64 {
         .unwrap_or(files)
 }
 
-/// The lines of one file, without the header.
-pub(super) async fn read_body(store: &Store, dir: &Path, name: &str) -> Result<String> {
+/// The text of one file, which begins with the header.
+pub(super) async fn read_text(store: &Store, dir: &Path, name: &str) -> Result<String> {
     let path = dir.join(name);
     let Some(bytes) = store.read(&path).await? else {
         return Err(damaged(&path, "it was listed a moment ago and is gone"));
     };
     let text = String::from_utf8(bytes).map_err(|error| damaged(&path, &error.to_string()))?;
-    let (header, body) = text.split_once('\n').unwrap_or((text.as_str(), ""));
+    let header = text.lines().next().unwrap_or_default();
     if header.trim_end() != HEADER {
         return Err(damaged(
             &path,
             &format!("its first line is '{header}', it must be '{HEADER}'"),
         ));
     }
-    Ok(body.to_owned())
-}
-
-/// Parses lines; `path` is the file they are of.
-pub(super) fn parse(path: &Path, body: &str) -> Result<Vec<Line>> {
-    let lines = body.lines().filter(|line| !line.is_empty());
-    lines
-        .map(|line| {
-            serde_json::from_str(line)
-                .map_err(|error| damaged(path, &error.to_string()).with_source(error))
-        })
-        .collect()
-}
-
-/// The bytes of a file with these lines.
-pub(super) fn encode(carried: &str, lines: &[Line]) -> Result<String> {
-    let mut text = String::from(HEADER);
-    for line in carried.lines().filter(|line| !line.is_empty()) {
-        text.push('\n');
-        text.push_str(line);
-    }
-    for line in lines {
-        text.push('\n');
-        text.push_str(&line_text(line)?);
-    }
     Ok(text)
 }
 
-pub(super) fn line_text(line: &Line) -> Result<String> {
-    serde_json::to_string(line).map_err(|error| {
-        WeirError::internal("a manifest line cannot be written as JSON").with_source(error)
-    })
+/// Lines of the text of a file, without the header.
+pub(super) fn line_texts(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().skip(1).filter(|line| !line.is_empty())
 }
 
-/// All lines of a manifest directory; `None` if it does not exist. A compaction meanwhile is no error.
-pub(super) async fn read_all(store: &Store, dir: &Path) -> Result<Option<Vec<Line>>> {
+/// Parses a line; `path` is the file it is of.
+pub(super) fn parse(path: &Path, line: &str) -> Result<Line> {
+    serde_json::from_str(line).map_err(|error| damaged(path, &error.to_string()).with_source(error))
+}
+
+/// Adds lines to the text of a file.
+pub(super) fn push(text: &mut String, lines: &[Line]) -> Result<()> {
+    for line in lines {
+        let line = serde_json::to_string(line).map_err(|error| {
+            WeirError::internal("a manifest line cannot be written as JSON").with_source(error)
+        })?;
+        push_text(text, &line);
+    }
+    Ok(())
+}
+
+/// Adds a line to the text of a file.
+pub(super) fn push_text(text: &mut String, line: &str) {
+    text.push('\n');
+    text.push_str(line);
+}
+
+/// What `add` makes of all lines of a manifest directory, in order; `None` if it does not exist. A compaction meanwhile is no error.
+/// One file is in memory at a time, as text.
+pub(super) async fn fold<T: Default>(
+    store: &Store,
+    dir: &Path,
+    mut add: impl FnMut(&mut T, Line),
+) -> Result<Option<T>> {
     let mut tries = 3;
     loop {
         let Some(numbers) = Numbers::list(store, dir).await? else {
             return Ok(None);
         };
-        let read = read_numbers(store, dir, &numbers).await;
+        let read = fold_numbers(store, dir, &numbers, &mut add).await;
         tries -= 1;
         match read {
             Err(_) if tries > 0 && Numbers::list(store, dir).await? != Some(numbers) => {}
@@ -303,13 +306,20 @@ pub(super) async fn read_all(store: &Store, dir: &Path) -> Result<Option<Vec<Lin
     }
 }
 
-async fn read_numbers(store: &Store, dir: &Path, numbers: &Numbers) -> Result<Vec<Line>> {
-    let mut lines = Vec::new();
+async fn fold_numbers<T: Default>(
+    store: &Store,
+    dir: &Path,
+    numbers: &Numbers,
+    add: &mut impl FnMut(&mut T, Line),
+) -> Result<T> {
+    let mut folded = T::default();
     for name in numbers.names(dir)? {
-        let body = read_body(store, dir, &name).await?;
-        lines.extend(parse(&dir.join(&name), &body)?);
+        let (path, text) = (dir.join(&name), read_text(store, dir, &name).await?);
+        for line in line_texts(&text) {
+            add(&mut folded, parse(&path, line)?);
+        }
     }
-    Ok(lines)
+    Ok(folded)
 }
 
 /// The data files of committed epochs in an output directory, in the order in which they were committed; `None` if the
@@ -328,7 +338,9 @@ pub fn committed_files(dir: &Path) -> Result<Option<Vec<PathBuf>>> {
 
 /// As [`committed_files`], with size and time of modification.
 pub(crate) async fn committed_entries(store: &Store, dir: &Path) -> Result<Option<Vec<FoundFile>>> {
-    let Some(lines) = read_all(store, &dir.join(DIR)).await? else {
+    let manifest = dir.join(DIR);
+    let keep = |lines: &mut Vec<Line>, line| lines.push(line);
+    let Some(lines) = fold(store, &manifest, keep).await? else {
         return Ok(None);
     };
     let dir = match store {

@@ -36,12 +36,14 @@ pub(super) async fn clean(
     if leftovers.is_empty() {
         return Ok(());
     }
-    let committed: HashSet<String> = manifest::read_all(staging.store(), &root.join(manifest::DIR))
-        .await?
-        .unwrap_or_default()
-        .iter()
-        .filter_map(Line::file_name)
-        .collect();
+    let files = leftovers.iter().flat_map(|leftover| &leftover.files);
+    let asked: HashSet<String> = files.map(|file| name(&root.join(file))).collect();
+    let keep = |names: &mut HashSet<String>, line: Line| {
+        names.extend(line.file_name().filter(|name| asked.contains(name)));
+    };
+    let manifest = root.join(manifest::DIR);
+    let committed = manifest::fold(staging.store(), &manifest, keep).await?;
+    let committed = committed.unwrap_or_default();
     for leftover in leftovers {
         failpoints.hit("file-sink:clean")?;
         remove_orphans(root, staging, &leftover, &committed, failpoints).await?;
@@ -61,11 +63,7 @@ async fn remove_orphans(
     let mut dirs = HashSet::new();
     for file in &leftover.files {
         let path = root.join(file);
-        let name = path
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-            .unwrap_or_default();
-        if committed.contains(&name) {
+        if committed.contains(&name(&path)) {
             continue;
         }
         failpoints.hit("file-sink:clean:orphan")?;
@@ -76,4 +74,9 @@ async fn remove_orphans(
     }
     // The names must be gone for good before the list of them goes.
     staging.sync_all(dirs.iter().map(std::path::PathBuf::as_path))
+}
+
+fn name(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default();
+    name.to_string_lossy().into_owned()
 }

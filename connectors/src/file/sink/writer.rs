@@ -324,7 +324,7 @@ pub(super) fn encode_error(error: EncodeError) -> WeirError {
         EncodeError::UnsupportedType { .. } | EncodeError::TextColumns { .. } => {
             WeirError::plan(message).with_condition("UNSUPPORTED_DATA_TYPE_FOR_DATASOURCE")
         }
-        EncodeError::Value { .. } => WeirError::data(message),
+        EncodeError::Value { .. } | EncodeError::AvroValue { .. } => WeirError::data(message),
         EncodeError::SchemaMismatch { .. } => WeirError::internal(message),
         _ => WeirError::config(message),
     };

@@ -9,10 +9,12 @@ use weir_runtime::Result;
 use super::FileSource;
 use super::clean::CleanSource;
 use super::config::{FileSourceConfig, missing_schema, text_schema};
-use super::format::{AvroOptions, ParquetOptions, ReadFormat};
+use super::format::{OrcOptions, ParquetOptions, ReadFormat};
 use crate::file::charset::Charset;
 use crate::file::decode::parse::Zone;
-use crate::file::decode::{CsvOptions, JsonOptions, ParseMode, TextOptions, TimePatterns};
+use crate::file::decode::{
+    AvroOptions, CsvOptions, JsonOptions, ParseMode, TextOptions, TimePatterns,
+};
 
 /// A source of JSON files.
 ///
@@ -34,6 +36,8 @@ pub type CsvSource = FileSourceBuilder<CsvOptions>;
 pub type ParquetSource = FileSourceBuilder<ParquetOptions>;
 /// A source of Avro files.
 pub type AvroSource = FileSourceBuilder<AvroOptions>;
+/// A source of ORC files; needs the feature `orc`.
+pub type OrcSource = FileSourceBuilder<OrcOptions>;
 /// A source of text files: one row for each line in the column `value`, unless a schema names it otherwise.
 pub type TextSource = FileSourceBuilder<TextOptions>;
 
@@ -155,8 +159,9 @@ impl<F: Default + Into<ReadFormat>> FileSourceBuilder<F> {
     pub fn into_config(self) -> Result<FileSourceConfig> {
         let mut config = self.config;
         config.format = self.format.into();
-        if !self.has_schema && config.format.name() != "text" {
-            return Err(missing_schema(config.format.name()));
+        if !self.has_schema {
+            let columns = config.format.columns()?;
+            config.schema = columns.ok_or_else(|| missing_schema(config.format.name()))?;
         }
         config.validate()?;
         Ok(config)

@@ -1,23 +1,23 @@
 //! What a file source is told: where, what format, which columns, how much at a time. From option text or from typed builders.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use weir_runtime::{ObjectStoreSettings, Result, WeirError};
 
 use super::clean::CleanSource;
+use super::files::FoundFile;
 use super::format::ReadFormat;
 use super::listing::Listing;
-use super::partition;
+use super::partition::{self, PartitionRows};
 use crate::file::charset::Charset;
 use crate::file::decode::parse::Zone;
 use crate::file::decode::{DecodeSettings, ParseMode, TimePatterns, nullable_schema};
 use crate::file::logs::LogSettings;
-use crate::file::options::{FORMATS, source_options};
+use crate::file::options::{NO_SUCH_TYPE, READ_FORMATS, source_options};
 use crate::file::pattern::TimePattern;
 use crate::file::uri;
 use crate::options::Options;
@@ -71,6 +71,8 @@ pub struct FileSourceConfig {
     pub ignore_corrupt_files: bool,
     /// `badRecordsPath`: directory that takes bad records instead of rows.
     pub bad_records_path: Option<String>,
+    /// `fileStreamSink.ignoreMetadata`: list the output of a file sink as any directory, with files of epochs that are not committed.
+    pub ignore_manifests: bool,
     /// `fileSource.log.*`: how the log of the files that were seen is kept.
     pub log: LogSettings,
     /// `fileSource.cleaner.numThreads`: threads that move or delete files that were read; with 0 the planning of the next epoch waits
@@ -80,18 +82,8 @@ pub struct FileSourceConfig {
     pub object_stores: ObjectStoreSettings,
     /// Columns that are known to stand in the names of directories.
     pub(crate) partition_columns: Vec<String>,
-    /// Directories whose files are not read.
-    pub(super) left_out: Arc<HashSet<PathBuf>>,
-}
-
-/// Directories that hold files, with what their names say.
-#[derive(Debug, Clone)]
-pub struct Partitions {
-    /// The directories, sorted; those that do not name every column asked for, or name a value that is none of its type, are not among
-    /// them.
-    pub directories: Vec<PathBuf>,
-    /// A row for each; `None` without directories.
-    pub values: Option<RecordBatch>,
+    /// All files there are, where nobody shall look for them again.
+    pub(super) found: Option<Arc<Vec<FoundFile>>>,
 }
 
 impl FileSourceConfig {
@@ -119,18 +111,19 @@ impl FileSourceConfig {
             clean_source: CleanSource::default(),
             ignore_corrupt_files: false,
             bad_records_path: None,
+            ignore_manifests: false,
             log: LogSettings::default(),
             cleaner_threads: 1,
             object_stores: ObjectStoreSettings::default(),
             partition_columns: Vec::new(),
-            left_out: Arc::default(),
+            found: None,
         }
     }
 
-    /// A source as a stream reader describes it: format (one of [`crate::file::options::FORMATS`]), path, columns and options by
+    /// A source as a stream reader describes it: format (one of [`crate::file::options::READ_FORMATS`]), path, columns and options by
     /// Spark's names in any letter case (the table is [`crate::file::options::source_options`]).
     ///
-    /// Only `text` may go without a schema; it then has its one column `value`.
+    /// Only `text` may go without a schema, which then has its one column `value`, and `avro` with the option `avroSchema`.
     ///
     /// # Errors
     /// If the format or an option is unknown, a value is not allowed, or the schema is missing.
@@ -144,7 +137,7 @@ impl FileSourceConfig {
         let Some(known) = source_options(&name) else {
             return Err(WeirError::config(format!(
                 "format '{format}' cannot be read from files, allowed: {}",
-                FORMATS.join(", ")
+                READ_FORMATS.join(", ")
             ))
             .with_condition("DATA_SOURCE_NOT_FOUND"));
         };
@@ -154,8 +147,7 @@ impl FileSourceConfig {
         let format = ReadFormat::of(&name, &given)?;
         let schema = match schema {
             Some(schema) => schema,
-            None if name == "text" => text_schema(),
-            None => return Err(missing_schema(&name)),
+            None => format.columns()?.ok_or_else(|| missing_schema(&name))?,
         };
         let mut config = Self::new(path, format, schema);
         config.read_limits(&given)?;
@@ -213,6 +205,7 @@ impl FileSourceConfig {
     }
 
     fn read_records(&mut self, given: &Options<'_>) -> Result<()> {
+        given.refuse(NO_SUCH_TYPE)?;
         let mode = given.mode()?;
         self.mode = mode.unwrap_or_default();
         if let Some(column) = given.text("columnNameOfCorruptRecord") {
@@ -266,33 +259,34 @@ impl FileSourceConfig {
         &self.partition_columns
     }
 
-    /// The directories that are there now, with the values of these columns that stand in their names.
+    /// What the names of directories say about these columns.
     ///
     /// # Errors
-    /// If the path cannot be listed, or a column is not one of the schema.
-    pub fn partitions(&self, columns: &[&str]) -> Result<Partitions> {
-        let listing = Listing::new(self)?;
-        partition::table(
-            listing.directories()?,
-            listing.depth(),
-            columns,
-            &self.decode_settings(),
-        )
+    /// If a column is not one of the schema, or the path is none.
+    pub fn partition_rows(&self, columns: &[&str]) -> Result<PartitionRows> {
+        let depth = Listing::new(self)?.depth();
+        PartitionRows::new(columns, depth, self.decode_settings())
     }
 
-    /// Does not read the files that lie in these directories, as if they were not there.
-    #[must_use]
-    pub fn leave_out(mut self, directories: HashSet<PathBuf>) -> Self {
-        self.left_out = Arc::new(directories);
-        self
-    }
-
-    /// Whether a file lies in a directory that is not left out.
-    pub(super) fn reads(&self, path: &Path) -> bool {
-        self.left_out.is_empty()
-            || path
-                .parent()
-                .is_none_or(|parent| !self.left_out.contains(parent))
+    /// The same with the files that are there now in those directories for which `reads` answers true, each asked about once. What is
+    /// made of it reads these files and looks for no others.
+    ///
+    /// # Errors
+    /// If the path is not there or cannot be listed.
+    pub fn with_files_found(mut self, mut reads: impl FnMut(&Path) -> bool) -> Result<Self> {
+        let mut known: HashMap<PathBuf, bool> = HashMap::new();
+        let mut wanted = |path: &Path| {
+            let directory = path.parent().unwrap_or(path);
+            if let Some(known) = known.get(directory) {
+                return *known;
+            }
+            let answer = reads(directory);
+            known.insert(directory.to_owned(), answer);
+            answer
+        };
+        let listed = Listing::new(&self)?.list(&mut wanted)?;
+        self.found = Some(Arc::new(listed.files));
+        Ok(self)
     }
 
     /// Checks what types cannot: limits above zero, not both limits, a ratio in range, an archive outside of the path, columns

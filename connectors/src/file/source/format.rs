@@ -4,13 +4,16 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use arrow::datatypes::SchemaRef;
 use weir_runtime::{Result, WeirError};
 
+use super::config::text_schema;
+use super::orc;
 use crate::file::charset::Charset;
 use crate::file::codec::{self, Codec};
 use crate::file::decode::{
-    AvroReader, BatchReader, CsvOptions, CsvReader, DecodeError, DecodeSettings, JsonOptions,
-    JsonReader, ParquetReader, TextOptions, TextReader,
+    AvroOptions, AvroReader, BatchReader, CsvOptions, CsvReader, DecodeError, DecodeSettings,
+    JsonOptions, JsonReader, NoRows, ParquetReader, TextOptions, TextReader,
 };
 use crate::options::Options;
 
@@ -34,15 +37,23 @@ pub enum ReadFormat {
     Text(TextOptions),
     /// Apache Avro, object container files.
     Avro(AvroOptions),
+    /// Apache ORC; needs the feature `orc`.
+    Orc(OrcOptions),
 }
 
-/// Options of the Avro format when reading: there are none.
+/// Options of the ORC format when reading: there are none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AvroOptions;
+pub struct OrcOptions;
 
 impl From<AvroOptions> for ReadFormat {
     fn from(options: AvroOptions) -> Self {
         Self::Avro(options)
+    }
+}
+
+impl From<OrcOptions> for ReadFormat {
+    fn from(options: OrcOptions) -> Self {
+        Self::Orc(options)
     }
 }
 
@@ -71,7 +82,7 @@ impl From<TextOptions> for ReadFormat {
 }
 
 impl ReadFormat {
-    /// `json`, `csv`, `parquet`, `text` or `avro`.
+    /// `json`, `csv`, `parquet`, `text`, `avro` or `orc`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Json(_) => "json",
@@ -79,6 +90,7 @@ impl ReadFormat {
             Self::Parquet(_) => "parquet",
             Self::Text(_) => "text",
             Self::Avro(_) => "avro",
+            Self::Orc(_) => "orc",
         }
     }
 
@@ -93,7 +105,12 @@ impl ReadFormat {
                 given.only("int96RebaseMode", "CORRECTED")?;
                 Ok(Self::Parquet(ParquetOptions))
             }
-            "avro" => Ok(Self::Avro(AvroOptions)),
+            "avro" => AvroOptions::of(given).map(Self::Avro),
+            "orc" => {
+                given.flag("mergeSchema")?;
+                orc::require()?;
+                Ok(Self::Orc(OrcOptions))
+            }
             "text" => Ok(Self::Text(TextOptions {
                 whole_text: given.flag("wholetext")?.unwrap_or_default(),
                 line_separator: line_separator(given)?,
@@ -101,6 +118,15 @@ impl ReadFormat {
             other => Err(WeirError::internal(format!(
                 "format '{other}' has options but no reader"
             ))),
+        }
+    }
+
+    /// The columns that the options describe, if they do.
+    pub(crate) fn columns(&self) -> Result<Option<SchemaRef>> {
+        match self {
+            Self::Text(_) => Ok(Some(text_schema())),
+            Self::Avro(options) => options.columns(),
+            _ => Ok(None),
         }
     }
 
@@ -117,7 +143,9 @@ impl ReadFormat {
     /// Refuses columns the format cannot give, before any file is there.
     pub(crate) fn check(&self, settings: &DecodeSettings) -> Result<()> {
         match self {
-            Self::Parquet(_) | Self::Avro(_) => Ok(()),
+            Self::Parquet(_) => Ok(()),
+            Self::Avro(options) => options.columns().map(|_| ()),
+            Self::Orc(_) => orc::require(),
             _ => self
                 .text_reader(Box::new(std::io::empty()), "", settings.clone())
                 .map(|_| ())
@@ -151,8 +179,12 @@ impl ReadFormat {
         let reader = match self {
             Self::Parquet(_) => ParquetReader::from_file(file, name, &settings)
                 .map(|reader| Box::new(reader) as Box<dyn BatchReader>),
-            Self::Avro(_) => AvroReader::from_file(file, name, &settings)
+            Self::Avro(options) if !options.takes(path) => {
+                Ok(Box::new(NoRows::default()) as Box<dyn BatchReader>)
+            }
+            Self::Avro(options) => AvroReader::from_file(file, name, &settings, options)
                 .map(|reader| Box::new(reader) as Box<dyn BatchReader>),
+            Self::Orc(_) => orc::reader(file, name, &settings),
             _ => {
                 let input = charset.reader(decompressed(file, path, name)?);
                 self.text_reader(input, name, settings)
@@ -173,7 +205,7 @@ impl ReadFormat {
             }
             Self::Csv(options) => Box::new(CsvReader::new(input, name, settings, options.clone())?),
             Self::Text(options) => Box::new(TextReader::new(input, name, settings, options)?),
-            Self::Parquet(_) | Self::Avro(_) => {
+            Self::Parquet(_) | Self::Avro(_) | Self::Orc(_) => {
                 unreachable!("invariant: files that are no text are opened by themselves")
             }
         })
@@ -206,6 +238,10 @@ fn line_separator(given: &Options<'_>) -> Result<Option<Vec<u8>>> {
 
 fn json_options(given: &Options<'_>) -> Result<JsonOptions> {
     let default = JsonOptions::default();
+    given.flag("useUnsafeRow")?;
+    let field = given.parse_exactly("explodeEmbeddedArray", "the name of a field", |name| {
+        (!name.is_empty()).then(|| name.to_owned())
+    })?;
     let flag = |name, default| given.flag(name).map(|flag| flag.unwrap_or(default));
     Ok(JsonOptions {
         allow_comments: flag("allowComments", default.allow_comments)?,
@@ -231,6 +267,7 @@ fn json_options(given: &Options<'_>) -> Result<JsonOptions> {
             default.allow_non_numeric_numbers,
         )?,
         multi_line: flag("multiLine", default.multi_line)?,
+        embedded_array: field,
         line_separator: line_separator(given)?,
         ..default
     })
@@ -256,7 +293,9 @@ pub(crate) fn decode_error(error: DecodeError) -> WeirError {
         ))
         .with_condition(MALFORMED_RECORD)
         .at_position(format!("{file}:{line}")),
-        DecodeError::Damaged { .. } | DecodeError::UnescapedQuote { .. } => {
+        DecodeError::Damaged { .. }
+        | DecodeError::Unreadable { .. }
+        | DecodeError::UnescapedQuote { .. } => {
             WeirError::data(error.to_string()).with_condition("FAILED_READ_FILE").with_source(error)
         }
         DecodeError::BadRecordSink { .. } => WeirError::external(error.to_string()).with_source(error),

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use weir_runtime::{Result, WeirError};
 
@@ -34,6 +35,9 @@ pub(crate) struct Listing {
     recursive: bool,
     /// Parquet files of zero bytes are no Parquet files, but often ones that are about to get content.
     skip_empty: bool,
+    ignore_manifests: bool,
+    /// What was found already; then nothing is looked for.
+    found: Option<Arc<Vec<FoundFile>>>,
 }
 
 impl Listing {
@@ -50,6 +54,8 @@ impl Listing {
             name,
             recursive: config.recursive_file_lookup,
             skip_empty: config.format.name() == "parquet",
+            ignore_manifests: config.ignore_manifests,
+            found: config.found.clone(),
         })
     }
 
@@ -65,6 +71,9 @@ impl Listing {
 
     /// Refuses a path that is not there (unless it is a glob, which may match later) or is a file.
     pub(crate) fn check(&self) -> Result<()> {
+        if self.found.is_some() {
+            return Ok(());
+        }
         if let Store::Remote(remote) = &self.store {
             return objects::check(remote, &self.root);
         }
@@ -84,6 +93,13 @@ impl Listing {
 
     /// The files that are there now and wanted.
     pub(super) fn list(&self, wanted: &mut Wanted<'_>) -> Result<Listed> {
+        if let Some(found) = &self.found {
+            let files = found.iter().filter(|file| wanted(&file.path));
+            return Ok(Listed {
+                files: files.cloned().collect(),
+                ..Listed::default()
+            });
+        }
         if let Store::Remote(remote) = &self.store {
             return objects::list(self, remote, wanted);
         }
@@ -127,7 +143,7 @@ impl Listing {
     }
 
     /// The directories that hold files.
-    pub(super) fn directories(&self) -> Result<Vec<PathBuf>> {
+    fn directories(&self) -> Result<Vec<PathBuf>> {
         let mut parents = HashSet::new();
         // Nobody's size and time are asked for.
         let mut note = |path: &Path| {
@@ -153,6 +169,11 @@ impl Listing {
     /// Whether files in directories of directories are read, whatever these are called.
     pub(super) fn is_recursive(&self) -> bool {
         self.recursive
+    }
+
+    /// Whether the output of a file sink is a directory as any.
+    pub(super) fn ignores_manifests(&self) -> bool {
+        self.ignore_manifests
     }
 
     /// Whether a file that is empty is one that is about to get content.
@@ -187,7 +208,9 @@ impl Scan<'_, '_> {
             let changed = stamp(&dir);
             self.listed.stamps.insert(dir, changed);
         }
-        if let Some(files) = wait(manifest::committed_entries(&Store::Local, dir))? {
+        if !self.listing.ignore_manifests
+            && let Some(files) = wait(manifest::committed_entries(&Store::Local, dir))?
+        {
             return self.sink_output(files);
         }
         for entry in fs::read_dir(dir).map_err(|error| listing_error(dir, error))? {

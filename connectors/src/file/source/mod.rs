@@ -21,6 +21,7 @@ mod glance;
 mod glob;
 mod listing;
 mod objects;
+mod orc;
 mod partition;
 mod reader;
 mod run;
@@ -39,12 +40,15 @@ use weir_runtime::{
     SourceReader, Split, WeirError,
 };
 
+pub use crate::file::decode::AvroOptions;
 pub use builder::{
-    AvroSource, CsvSource, FileSourceBuilder, JsonSource, ParquetSource, TextRecords, TextSource,
+    AvroSource, CsvSource, FileSourceBuilder, JsonSource, OrcSource, ParquetSource, TextRecords,
+    TextSource,
 };
 pub use clean::CleanSource;
-pub use config::{FileSourceConfig, Partitions};
-pub use format::{AvroOptions, ParquetOptions, ReadFormat};
+pub use config::FileSourceConfig;
+pub use format::{OrcOptions, ParquetOptions, ReadFormat};
+pub use partition::PartitionRows;
 pub use reader::FileReader;
 
 use crate::file::store::Store;

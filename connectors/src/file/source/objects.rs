@@ -39,7 +39,8 @@ pub(super) fn list(listing: &Listing, remote: &Remote, wanted: &mut Wanted<'_>) 
         .filter_map(|(key, object)| Some((key.get(prefix..)?.trim_start_matches('/'), *object)))
         .collect();
     // Whatever a manifest does not name is not there.
-    let outputs: BTreeSet<&str> = below.iter().filter_map(|(key, _)| output_of(key)).collect();
+    let outputs = below.iter().filter_map(|(key, _)| output_of(key));
+    let outputs: BTreeSet<&str> = outputs.filter(|_| !listing.ignores_manifests()).collect();
     let mut listed = Listed {
         waits: true,
         ..Listed::default()

@@ -3,16 +3,15 @@
 //! Which columns a file has this way follows from its path below the path of the source alone, so that every file of an epoch may
 //! have others and a replay reads the same.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, new_null_array};
-use arrow::compute::{concat, take};
+use arrow::array::{ArrayRef, RecordBatch, new_null_array};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use arrow::record_batch::RecordBatchOptions;
 use weir_runtime::{Result, WeirError};
 
-use super::config::Partitions;
 use crate::file::decode::csv::value_of;
 use crate::file::decode::{
     BadRecords, BatchReader, DecodeError, DecodeSettings, parse::parse_date, parse::parse_f64,
@@ -89,68 +88,51 @@ fn narrowest(values: &[&[u8]]) -> DataType {
     }
 }
 
-/// The values that these directories have for `columns`, in the types of the schema.
-///
-/// # Errors
-/// A column the schema does not have.
-pub(super) fn table(
-    mut directories: Vec<PathBuf>,
+/// What the names of directories say about some columns.
+#[derive(Debug)]
+pub struct PartitionRows {
+    schema: SchemaRef,
     depth: usize,
-    columns: &[&str],
-    settings: &DecodeSettings,
-) -> Result<Partitions> {
-    directories.sort_unstable();
-    let mut fields = Vec::with_capacity(columns.len());
-    for column in columns {
-        let mut known = settings.schema.fields().iter();
-        let field = known.find(|field| field.name().eq_ignore_ascii_case(column));
-        fields.push(Arc::clone(field.ok_or_else(|| {
-            WeirError::internal(format!("column '{column}' is none of the files' schema"))
-        })?));
-    }
-    let mut rows: Vec<Vec<ArrayRef>> = Vec::new();
-    directories.retain(|directory| {
-        let row = row_of(&of_file(&directory.join("-"), depth), &fields, settings);
-        let complete = row.is_some();
-        rows.extend(row);
-        complete
-    });
-    if rows.is_empty() {
-        return Ok(Partitions {
-            directories,
-            values: None,
-        });
-    }
-    let together = |column: usize| {
-        let parts: Vec<&dyn Array> = rows.iter().map(|row| row[column].as_ref()).collect();
-        concat(&parts)
-    };
-    let values = (0..fields.len())
-        .map(together)
-        .collect::<std::result::Result<Vec<_>, _>>();
-    let batch =
-        values.and_then(|values| RecordBatch::try_new(Arc::new(Schema::new(fields)), values));
-    let values = batch.map_err(|error| {
-        WeirError::internal("values of partitions do not form a table").with_source(error)
-    })?;
-    Ok(Partitions {
-        directories,
-        values: Some(values),
-    })
+    settings: DecodeSettings,
 }
 
-/// One value for each field; `None` if one is missing or of another type.
-fn row_of(
-    values: &[PartitionValue],
-    fields: &[FieldRef],
-    settings: &DecodeSettings,
-) -> Option<Vec<ArrayRef>> {
-    let value = |field: &FieldRef| {
-        let mut named = values.iter().rev();
-        let value = named.find(|value| value.column.eq_ignore_ascii_case(field.name()))?;
-        constant(field, value, settings, "").ok()
-    };
-    fields.iter().map(value).collect()
+impl PartitionRows {
+    /// For these columns; `depth` parts of a path are those of the source.
+    ///
+    /// # Errors
+    /// A column the schema does not have.
+    pub(super) fn new(columns: &[&str], depth: usize, settings: DecodeSettings) -> Result<Self> {
+        let mut fields = Vec::with_capacity(columns.len());
+        for column in columns {
+            let mut known = settings.schema.fields().iter();
+            let field = known.find(|field| field.name().eq_ignore_ascii_case(column));
+            fields.push(Arc::clone(field.ok_or_else(|| {
+                WeirError::internal(format!("column '{column}' is none of the files' schema"))
+            })?));
+        }
+        Ok(Self {
+            schema: Arc::new(Schema::new(fields)),
+            depth,
+            settings,
+        })
+    }
+
+    /// The columns, in the types of the schema.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The one row that a directory stands for; `None` if its name does not name all columns, or a value is none of its type.
+    pub fn of(&self, directory: &Path) -> Option<RecordBatch> {
+        let values = of_file(&directory.join("-"), self.depth);
+        let value = |field: &FieldRef| {
+            let mut named = values.iter().rev();
+            let value = named.find(|value| value.column.eq_ignore_ascii_case(field.name()))?;
+            constant(field, value, &self.settings, "").ok()
+        };
+        let row: Option<Vec<ArrayRef>> = self.schema.fields().iter().map(value).collect();
+        RecordBatch::try_new(Arc::clone(&self.schema), row?).ok()
+    }
 }
 
 /// Where the columns of a schema come from in one file.

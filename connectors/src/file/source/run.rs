@@ -164,10 +164,7 @@ impl Run {
         self.listings += 1;
         self.seen.begin_listing();
         let seen = &self.seen;
-        let config = &self.config;
-        let listed = self
-            .listing
-            .list(&mut |path| config.reads(path) && seen.wants(path))?;
+        let listed = self.listing.list(&mut |path| seen.wants(path))?;
         let mut found = listed.files;
         let mut too_old = 0;
         found.retain(|file| match self.seen.classify(file) {

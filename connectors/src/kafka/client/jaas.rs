@@ -8,6 +8,8 @@ pub(super) struct Login {
     pub(super) module: String,
     pub(super) username: Option<String>,
     pub(super) password: Option<String>,
+    /// They are those of a delegation token (`tokenauth`).
+    pub(super) is_token: bool,
 }
 
 /// `None` if the text is not of the form `module flag key="value" … ;`.
@@ -23,12 +25,14 @@ pub(super) fn parse(text: &str) -> Option<Login> {
         module: module.rsplit('.').next().unwrap_or_default().to_owned(),
         username: None,
         password: None,
+        is_token: false,
     };
     for word in words {
         let (name, value) = word.split_once('=')?;
         match name {
             "username" => login.username = Some(value.to_owned()),
             "password" => login.password = Some(value.to_owned()),
+            "tokenauth" => login.is_token = value.eq_ignore_ascii_case("true"),
             _ => {}
         }
     }

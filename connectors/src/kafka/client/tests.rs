@@ -141,6 +141,15 @@ fn properties_only_java_knows_are_refused_with_what_to_use() {
     }
     let message = refusal(Role::Sink, &[("kafka.partitioner.class", "x")]);
     assert!(message.contains("'kafka.partitioner'"), "{message}");
+    let token = JAAS.replace(';', " tokenauth=\"true\";");
+    let message = refusal(Role::Source, &[("kafka.sasl.jaas.config", &token)]);
+    assert!(
+        message.contains("kafka.sasl.jaas.config") && message.contains("delegation token"),
+        "{message}"
+    );
+    assert!(!message.contains("s3 "), "{message}");
+    let user = token.replace("true", "false");
+    settings(Role::Source, &[("kafka.sasl.jaas.config", &user)]).expect("a user's");
 }
 
 #[test]

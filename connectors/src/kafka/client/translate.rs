@@ -243,6 +243,13 @@ fn login(role: Role, properties: &mut Properties) -> Result<()> {
     ) {
         return Err(wrong());
     }
+    if login.is_token {
+        return Err(WeirError::config(format!(
+            "the option 'kafka.sasl.jaas.config' of {} holds a delegation token (tokenauth), which Kafka's Java client alone can log in \
+             with: use the password of a user of SCRAM or PLAIN, or a certificate",
+            role.owner()
+        )));
+    }
     let (Some(username), Some(password)) = (login.username, login.password) else {
         return Err(wrong());
     };

@@ -14,6 +14,7 @@ use rdkafka::producer::{
 use tokio::sync::Notify;
 use weir_runtime::{Result, WeirError};
 
+use super::connection::{PATIENCE, run_blocking};
 use super::errors;
 use crate::kafka::client::{ClientSettings, Context, client_error};
 
@@ -117,7 +118,8 @@ impl ProducerContext for Reports {
     }
 }
 
-/// The producer of one generation.
+/// The producer of one generation; clones are the same one.
+#[derive(Clone)]
 pub(super) struct Producer {
     inner: ThreadedProducer<Reports>,
     context: Context,
@@ -224,7 +226,8 @@ impl Producer {
         }
     }
 
-    /// Hands a message over; waits while the queue is full, which holds back whoever sends to the sink.
+    /// Hands a message over; waits while the queue is full, which holds back whoever sends to the sink. For a partition the client has
+    /// not heard of the cluster is asked: topics grow while queries run.
     ///
     /// # Errors
     /// If the client library refuses the message, or an earlier one was not delivered.
@@ -232,6 +235,7 @@ impl Producer {
         if record.payload.map_or(0, <[u8]>::len) > self.queue_bytes {
             return Err(errors::larger_than_queue(record.topic, record.key));
         }
+        let mut has_asked = false;
         loop {
             record
                 .delivery_opaque
@@ -241,28 +245,42 @@ impl Producer {
                 return Ok(());
             };
             back.delivery_opaque.settle_one();
-            if error.rdkafka_error_code() == Some(Code::State) {
+            let code = error.rdkafka_error_code();
+            if code == Some(Code::State) {
                 // The transaction has failed; what failed it is told by a report that may still be under way.
                 self.cause().await;
             }
             if let Some(failure) = self.failure() {
                 return Err(failure);
             }
-            if error.rdkafka_error_code() != Some(Code::QueueFull) {
-                let bytes = back.key.map_or(0, <[u8]>::len) + back.payload.map_or(0, <[u8]>::len);
-                let partition = back.partition.unwrap_or(-1);
-                return Err(errors::undelivered(
-                    &error,
-                    back.topic,
-                    partition,
-                    back.key,
-                    bytes,
-                    &self.context,
-                ));
+            match code {
+                Some(Code::QueueFull) => tokio::time::sleep(FULL_QUEUE_WAIT).await,
+                Some(Code::UnknownPartition) if !has_asked => {
+                    has_asked = true;
+                    self.ask_for(back.topic).await?;
+                }
+                _ => return Err(self.refused(&error, &back)),
             }
             record = back;
-            tokio::time::sleep(FULL_QUEUE_WAIT).await;
         }
+    }
+
+    /// Asks the cluster for the partitions of a topic anew.
+    async fn ask_for(&self, topic: &str) -> Result<()> {
+        let (producer, topic) = (self.clone(), topic.to_owned());
+        run_blocking(move || producer.check_topic(&topic, PATIENCE)).await
+    }
+
+    fn refused(&self, error: &KafkaError, record: &Record<'_>) -> WeirError {
+        let bytes = record.key.map_or(0, <[u8]>::len) + record.payload.map_or(0, <[u8]>::len);
+        errors::undelivered(
+            error,
+            record.topic,
+            record.partition.unwrap_or(-1),
+            record.key,
+            bytes,
+            &self.context,
+        )
     }
 
     /// Waits a little for the first failure.

@@ -46,6 +46,8 @@ impl Shared {
         let count = |counter: &AtomicU64| counter.load(Ordering::SeqCst).to_string();
         BTreeMap::from([
             ("lostOffsets".to_owned(), count(&self.lost)),
+            // What Spark calls it.
+            ("offsetOutOfRange".to_owned(), count(&self.lost)),
             ("dataLoss".to_owned(), count(&self.losses)),
         ])
     }

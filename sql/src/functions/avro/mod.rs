@@ -1,22 +1,15 @@
 //! Avro: `from_avro`, `to_avro`, `schema_of_avro`.
 //!
-//! [`schema`] reads schemas, [`resolve`] decides how a writer's data become a reader's, [`check`] proves each payload sound,
-//! [`decode`] lets the Avro library read the sound ones and [`convert`] makes Spark's columns of what it made. [`encode`] is the way
-//! back. With the option `schema.registry.url` payloads are in a schema registry's wire format: see [`super::registry`].
+//! Schemas and the reading of values are shared with files, [`weir_connectors::avro`]. [`encode`] is the way back, [`written`] says in
+//! which schema. With the option `schema.registry.url` payloads are in a schema registry's wire format: see [`super::registry`].
 
-mod check;
-mod convert;
-mod decode;
-mod defaults;
 mod encode;
 mod registered;
-mod resolve;
-mod schema;
 #[cfg(test)]
 mod tests;
-mod types;
 #[cfg(test)]
 mod write_tests;
+mod written;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,11 +18,10 @@ use arrow::array::{Array, ArrayRef, BinaryArray};
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, lit};
+use weir_connectors::avro::{Naming, Reader, Shape, column_type, gathered};
 
-use self::decode::{Reader, gathered};
 use self::encode::Writer;
-use self::schema::Shape;
-use self::types::{Naming, column_type, schema_of};
+use self::written::schema_of;
 use super::error::SparkError;
 use super::kernel::{Codec, Kernel};
 use super::payload::{Mode, Options, Reasons, bad_struct, binary, binary_argument, by_mode};
@@ -94,6 +86,14 @@ fn naming(options: &Options) -> Result<Naming> {
     })
 }
 
+/// The same for payloads that are read in `mode`.
+fn in_mode(naming: Naming, mode: Mode) -> Naming {
+    Naming {
+        all_nullable: mode == Mode::Permissive,
+        ..naming
+    }
+}
+
 /// `from_avro(payload, schema[, options])`: one value of the schema for each payload.
 ///
 /// `schema` is the writer's, the option `avroSchema` the reader's if it differs. FAILFAST by default. Bytes left over after the
@@ -112,7 +112,7 @@ fn from_avro(args: Args<'_>) -> Result<Expr> {
         None => Arc::clone(&writer),
     };
     let mode = read_mode(&options)?;
-    let naming = naming(&options)?.with_mode(mode);
+    let naming = in_mode(naming(&options)?, mode);
     let returns = column_type(&reader, &naming);
     let built = Reader::new(&writer, &reader, &naming);
     let payloads = built.map_err(|why| wrong_schema("from_avro", &why))?;

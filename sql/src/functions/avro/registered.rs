@@ -11,17 +11,17 @@ use arrow::array::{Array, ArrayRef, BinaryArray, new_null_array};
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::Expr;
+use weir_connectors::avro::{Naming, Reader, Shape, column_type, gathered};
 
 use super::super::Args;
 use super::super::error::SparkError;
 use super::super::kernel::{Codec, Kernel};
 use super::super::payload::{Options, Reasons, constant_map};
 use super::super::registry::{self, Asked, Registry, Schema, header, split};
-use super::decode::{Reader, gathered};
 use super::encode::Writer;
-use super::schema::Shape;
-use super::types::{Naming, column_type};
-use super::{FromAvro, Payloads, READ_OPTIONS, derived, naming, parsed, read_mode, wrong_schema};
+use super::{
+    FromAvro, Payloads, READ_OPTIONS, derived, in_mode, naming, parsed, read_mode, wrong_schema,
+};
 
 /// How many ids of one batch the registry may not know; more means that these are no payloads of a registry.
 const MAX_UNKNOWN: usize = 100;
@@ -42,7 +42,7 @@ pub(super) fn from_avro(args: &Args<'_>, input: Expr) -> Result<Expr> {
     let options = options(args, "from_avro", READ_OPTIONS)?;
     let (subject, version) = registry::subject(&options, "from_avro", &args.constant_text(1)?)?;
     let mode = read_mode(&options)?;
-    let naming = naming(&options)?.with_mode(mode);
+    let naming = in_mode(naming(&options)?, mode);
     let registry = Registry::new("from_avro", &options)?;
     let (reader, which) = match options.get("avroSchema") {
         Some(text) => (parsed("from_avro", text)?, format!("as {text}")),

@@ -4,11 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray};
 use serde_json::Value;
+use weir_connectors::avro::{Naming, Reader, Shape, column_type};
 
 use super::super::testing::{as_json, column, error, hex, session, unhex};
-use super::decode::Reader;
-use super::schema::Shape;
-use super::types::{Naming, column_type};
 
 const RECORD: &str = r#"{"type":"record","name":"r","fields":[{"name":"a","type":"int"},{"name":"s","type":["null","string"]}]}"#;
 
@@ -365,7 +363,7 @@ fn fields_may_be_null_as_the_schema_says_unless_bad_payloads_become_null() {
         other => panic!("{other}"),
     };
     assert_eq!(nullable(&Naming::default()), [false, true]);
-    let permissive = Naming::default().with_mode(super::Mode::Permissive);
+    let permissive = super::in_mode(Naming::default(), super::Mode::Permissive);
     assert_eq!(nullable(&permissive), [true, true]);
 }
 

@@ -1,6 +1,8 @@
 //! Files that are cut off or damaged: errors, never fewer rows, a panic or no end.
 #![allow(clippy::unwrap_used)]
 
+mod schemas;
+
 use std::io::{Seek, Write};
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringArray};
@@ -42,16 +44,25 @@ fn written(blocks: i64, compression: AvroCompression) -> Vec<u8> {
     bytes
 }
 
-fn read(bytes: &[u8]) -> Result<Vec<i64>, DecodeError> {
+/// A reader of a file of these bytes.
+fn reader(bytes: &[u8], schema: &Schema, options: &AvroOptions) -> Result<AvroReader, DecodeError> {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
     file.rewind().unwrap();
+    AvroReader::from_file(file, "f.avro", &DecodeSettings::new(schema), options)
+}
+
+fn read(bytes: &[u8]) -> Result<Vec<i64>, DecodeError> {
+    read_with(bytes, &AvroOptions::default())
+}
+
+fn read_with(bytes: &[u8], options: &AvroOptions) -> Result<Vec<i64>, DecodeError> {
     let schema = Schema::new(vec![
         Field::new("name", DataType::Utf8, true),
         Field::new("id", DataType::Int64, true),
         Field::new("other", DataType::Float64, true),
     ]);
-    let mut reader = AvroReader::from_file(file, "f.avro", &DecodeSettings::new(&schema))?;
+    let mut reader = reader(bytes, &schema, options)?;
     let mut ids = Vec::new();
     while let Some(batch) = reader.next_batch()? {
         assert_eq!(batch.column(2).null_count(), batch.num_rows());
@@ -97,8 +108,10 @@ proptest! {
         let mut bytes = written(3, AvroCompression::None);
         let length = bytes.len();
         bytes[at % length] = byte;
-        if let Ok(ids) = read(&bytes) {
-            prop_assert!(ids.len() <= 30);
+        for options in [AvroOptions::default(), schemas::as_written()] {
+            if let Ok(ids) = read_with(&bytes, &options) {
+                prop_assert!(ids.len() <= 30);
+            }
         }
     }
 }

@@ -46,8 +46,8 @@ pub(super) fn names(
         file: Arc::clone(file),
         reason,
     };
-    if let Some(fault) = record.fault {
-        return Err(failed(fault.to_owned()));
+    if let Some(damage) = record.damage {
+        return Err(failed(damage.reason()));
     }
     if record.count > options.max_columns {
         let limit = options.max_columns;

@@ -24,7 +24,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// `file` is the name used in errors; no record may be longer than `limit` bytes.
+    /// `file` is the name used in errors; records are longer than allowed from `limit` bytes on.
     pub(super) fn new(reader: Box<dyn Read + Send>, file: &str, limit: usize) -> Self {
         Self {
             reader,
@@ -39,6 +39,11 @@ impl Input {
 
     pub(super) fn file(&self) -> &Arc<str> {
         &self.file
+    }
+
+    /// Most bytes of a record, give or take what the window has beyond it.
+    pub(super) fn limit(&self) -> usize {
+        self.limit
     }
 
     /// The bytes read and not consumed.
@@ -70,13 +75,6 @@ impl Input {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-        if self.end > self.limit {
-            return Err(DecodeError::RecordTooLong {
-                file: Arc::clone(&self.file),
-                line,
-                limit_bytes: self.limit,
-            });
-        }
         // Twice the size each time, so that looking again at the whole window stays cheap.
         if self.end * 2 > self.buffer.len() || self.buffer.is_empty() {
             self.buffer

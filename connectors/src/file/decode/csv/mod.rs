@@ -29,7 +29,7 @@ pub use self::options::{CsvOptions, UnescapedQuotes};
 use self::column::{ALLOWED, Column, Meaning};
 use self::header::Layout;
 use self::input::Input;
-use self::record::{Record, Records};
+use self::record::{Damage, Record, Records};
 use super::{BadRecords, BatchReader, DecodeError, DecodeSettings, ParseMode};
 
 /// Name of the format.
@@ -188,7 +188,7 @@ impl BatchReader for CsvReader {
 
 /// What is wrong with a record.
 enum Fault {
-    Quotes(&'static str),
+    Record(Damage),
     Value { column: usize, place: usize },
     Width,
 }
@@ -231,7 +231,7 @@ impl Rows {
 
     /// Appends a value to every column but the one for bad records; answers the first thing that is wrong.
     fn push_fields(&mut self, record: &Record<'_>, layout: &Layout) -> Option<Fault> {
-        let mut fault = record.fault.map(Fault::Quotes);
+        let mut fault = record.damage.map(Fault::Record);
         for (index, (column, place)) in self.columns.iter_mut().zip(&layout.places).enumerate() {
             if Some(index) == self.corrupt {
                 continue;
@@ -257,7 +257,7 @@ impl Rows {
 
     fn describe(&self, fault: &Fault, record: &Record<'_>, layout: &Layout) -> String {
         match fault {
-            Fault::Quotes(reason) => (*reason).to_owned(),
+            Fault::Record(damage) => damage.reason(),
             Fault::Width => format!("{} fields instead of {}", record.count, layout.width),
             Fault::Value { column, place } => {
                 let field = self.columns[*column].field();

@@ -13,17 +13,22 @@ use memchr::{memchr, memchr_iter, memmem};
 use super::dialect::{Dialect, Field, Quoted};
 use super::input::Input;
 use super::options::UnescapedQuotes;
-use crate::file::decode::DecodeError;
+use crate::file::decode::{DecodeError, too_long};
 
 /// How far a quoted field is followed over line ends when nobody asked for `multiLine`.
 const STRAY_QUOTE_BYTES: usize = 1 << 20;
 
-/// Reads records one after the other.
+/// Bytes kept of a record that is longer than allowed.
+const HEAD_BYTES: usize = 1 << 10;
+
+/// Reads records one after the other. One that is longer than allowed is passed without being held.
 pub(super) struct Records {
     input: Input,
     dialect: Dialect,
     fields: Vec<Field>,
     scratch: Vec<u8>,
+    /// The first bytes of the last record that was longer than allowed.
+    head: Vec<u8>,
     /// Fields to keep; further ones are only counted.
     keep: usize,
     /// Fields a record should have; `usize::MAX` as long as nobody knows.
@@ -41,12 +46,12 @@ pub(super) struct Records {
 pub(super) struct Record<'a> {
     /// Line at which it begins, from 1.
     pub(super) line: u64,
-    /// The text of the record without its line end.
+    /// The text of the record without its line end; of one longer than allowed the beginning.
     pub(super) raw: &'a [u8],
     /// How many fields it has, kept or not.
     pub(super) count: usize,
-    /// What is wrong with its quotes.
-    pub(super) fault: Option<&'static str>,
+    /// What is wrong with it as a whole.
+    pub(super) damage: Option<Damage>,
     /// It has a quote in a place where one is an error, whatever the mode.
     pub(super) forbidden_quote: bool,
     fields: &'a [Field],
@@ -64,6 +69,33 @@ impl<'a> Record<'a> {
         };
         Some((&source[field.start..field.end], field.quoted))
     }
+}
+
+/// What can be wrong with a record before anybody looks at its fields.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Damage {
+    /// Something about its quotes.
+    Quotes(&'static str),
+    /// It has so many bytes, more than allowed, and no fields.
+    Length { bytes: u64, limit: usize },
+}
+
+impl Damage {
+    /// One phrase for people.
+    pub(super) fn reason(self) -> String {
+        match self {
+            Self::Quotes(reason) => reason.to_owned(),
+            Self::Length { bytes, limit } => too_long(bytes, limit),
+        }
+    }
+}
+
+/// The first line of the window.
+enum Line {
+    /// Its length without and with its end.
+    Whole { length: usize, next: usize },
+    /// So many bytes, longer than allowed; its first ones are in `head`.
+    Long(u64),
 }
 
 /// How the scan of a record went.
@@ -87,6 +119,7 @@ impl Records {
             dialect,
             fields: Vec::new(),
             scratch: Vec::new(),
+            head: Vec::new(),
             keep: usize::MAX,
             expected: usize::MAX,
             lines: 0,
@@ -119,8 +152,16 @@ impl Records {
         }
         loop {
             self.input.consume(std::mem::take(&mut self.used));
-            let Some((length, next)) = self.line()? else {
-                return Ok(None);
+            let (length, next) = match self.line()? {
+                None => return Ok(None),
+                Some(Line::Whole { length, next }) => (length, next),
+                Some(Line::Long(bytes)) => {
+                    self.lines += 1;
+                    if self.is_comment(&self.head) {
+                        continue;
+                    }
+                    return Ok(Some(self.long(bytes)));
+                }
             };
             let line = &self.input.window()[..length];
             if self.is_skipped(line) {
@@ -134,7 +175,7 @@ impl Records {
                 .quote
                 .is_some_and(|quote| memchr(quote, line).is_some());
             self.odd = false;
-            let (end, count, fault) = if quotes {
+            let (end, count, quotes) = if quotes {
                 self.quoted_record(length, next)?
             } else {
                 self.used = next;
@@ -145,7 +186,7 @@ impl Records {
                 line: begins_at,
                 raw: &self.input.window()[..end],
                 count,
-                fault,
+                damage: quotes.map(Damage::Quotes),
                 forbidden_quote: self.odd
                     && self.dialect.unescaped_quotes == UnescapedQuotes::RaiseError,
                 fields: &self.fields,
@@ -154,17 +195,33 @@ impl Records {
         }
     }
 
-    /// Length of the first line of the window, without and with its end.
-    fn line(&mut self) -> Result<Option<(usize, usize)>, DecodeError> {
+    /// The record that was passed last.
+    fn long(&mut self, bytes: u64) -> Record<'_> {
+        self.fields.clear();
+        let limit = self.input.limit();
+        Record {
+            line: self.lines,
+            raw: &self.head,
+            count: 0,
+            damage: Some(Damage::Length { bytes, limit }),
+            forbidden_quote: false,
+            fields: &self.fields,
+            scratch: &self.scratch,
+        }
+    }
+
+    /// The first line of the window; one that is longer than allowed is passed.
+    fn line(&mut self) -> Result<Option<Line>, DecodeError> {
         let mut searched = 0;
         loop {
             let window = self.input.window();
             match self.dialect.line_end(window, searched, self.input.ended()) {
-                Some(found) => return Ok(Some(found)),
+                Some((length, next)) => return Ok(Some(Line::Whole { length, next })),
                 None if self.input.ended() => {
-                    let length = window.len();
-                    return Ok((length > 0).then_some((length, length)));
+                    let (length, next) = (window.len(), window.len());
+                    return Ok((length > 0).then_some(Line::Whole { length, next }));
                 }
+                None if window.len() > self.input.limit() => return self.pass().map(Some),
                 // A carriage return at the very end has to be looked at again.
                 None => searched = window.len().saturating_sub(1),
             }
@@ -172,11 +229,38 @@ impl Records {
         }
     }
 
+    /// Passes the line at the front of the window, of which only the first bytes are kept.
+    fn pass(&mut self) -> Result<Line, DecodeError> {
+        let window = self.input.window();
+        self.head.clear();
+        self.head
+            .extend_from_slice(&window[..HEAD_BYTES.min(window.len())]);
+        let mut passed = 0;
+        loop {
+            let (window, ended) = (self.input.window(), self.input.ended());
+            let end = self.dialect.line_end(window, 0, ended);
+            if end.is_some() || ended {
+                let (length, next) = end.unwrap_or((window.len(), window.len()));
+                self.used = next;
+                return Ok(Line::Long(passed + length as u64));
+            }
+            // A carriage return at the very end has to be looked at again.
+            let looked_at = window.len().saturating_sub(1);
+            self.input.consume(looked_at);
+            passed += looked_at as u64;
+            self.input.more(self.lines + 1)?;
+        }
+    }
+
+    fn is_comment(&self, line: &[u8]) -> bool {
+        self.dialect.comment.is_some() && line.first() == self.dialect.comment.as_ref()
+    }
+
     fn is_skipped(&self, line: &[u8]) -> bool {
         let dialect = &self.dialect;
         match line.first() {
             None => true,
-            Some(first) if dialect.comment == Some(*first) => true,
+            Some(_) if self.is_comment(line) => true,
             Some(first) if *first > b' ' => false,
             Some(_) => line.iter().all(|b| *b <= b' ') && !dialect.sep.is_in(line),
         }
@@ -232,7 +316,7 @@ impl Records {
     /// `next` with its end.
     fn scan_over_lines(&mut self, length: usize, next: usize) -> Result<Scan, DecodeError> {
         let limit = match self.dialect.multi_line {
-            Some(true) => usize::MAX,
+            Some(true) => next.max(self.input.limit()),
             _ => next.saturating_add(STRAY_QUOTE_BYTES),
         };
         loop {

@@ -9,6 +9,7 @@
 mod build;
 mod column;
 mod cursor;
+mod embedded;
 mod number;
 mod object;
 mod options;
@@ -28,15 +29,48 @@ pub use options::JsonOptions;
 pub use record::{RecordDecoder, Verdict};
 pub use value::ValueDecoder;
 
-use super::{
-    BadRecords, BatchReader, DecodeError, DecodeSettings,
-    lines::{Line, Lines},
-};
+use self::embedded::{EmbeddedArray, Found};
+use super::{BadRecords, BatchReader, DecodeError, DecodeSettings, lines::Lines};
+
+/// Where the records of a file are.
+enum Records {
+    /// One on each line.
+    Lines(Lines),
+    /// The file is one.
+    Whole(Lines),
+    /// In an array of a document.
+    Embedded(EmbeddedArray),
+}
+
+impl Records {
+    fn file(&self) -> &Arc<str> {
+        match self {
+            Self::Lines(lines) | Self::Whole(lines) => lines.file(),
+            Self::Embedded(array) => array.file(),
+        }
+    }
+
+    /// Bytes of the longest record that is read whole.
+    fn limit(&self) -> usize {
+        match self {
+            Self::Lines(lines) | Self::Whole(lines) => lines.limit(),
+            Self::Embedded(array) => array.limit(),
+        }
+    }
+
+    fn next_record(&mut self) -> Result<Option<Found<'_>>, DecodeError> {
+        let line = match self {
+            Self::Lines(lines) => lines.next_line()?,
+            Self::Whole(lines) => lines.rest()?,
+            Self::Embedded(array) => return array.next_record(),
+        };
+        Ok(line.map(Found::Record))
+    }
+}
 
 /// Reads the records of one file.
 pub struct JsonReader {
-    lines: Lines,
-    multi_line: bool,
+    records: Records,
     settings: DecodeSettings,
     decoder: RecordDecoder,
     bad: BadRecords,
@@ -53,19 +87,23 @@ impl JsonReader {
         input: Box<dyn Read + Send>,
         file: &str,
         settings: DecodeSettings,
-        options: JsonOptions,
+        mut options: JsonOptions,
     ) -> Result<Self, DecodeError> {
-        let lines = Lines::new(
-            input,
-            file,
-            options.line_separator.as_deref(),
-            settings.record_limit(),
-        );
-        let multi_line = options.multi_line;
+        let limit = settings.record_limit();
+        let records = if let Some(field) = &options.embedded_array {
+            let array = EmbeddedArray::new(input, file, field, limit);
+            options.arrays_as_rows = false;
+            Records::Embedded(array)
+        } else {
+            let lines = Lines::new(input, file, options.line_separator.as_deref(), limit);
+            match options.multi_line {
+                true => Records::Whole(lines),
+                false => Records::Lines(lines),
+            }
+        };
         let decoder = RecordDecoder::new(&settings, options)?;
         Ok(Self {
-            lines,
-            multi_line,
+            records,
             settings,
             decoder,
             bad: BadRecords::default(),
@@ -76,30 +114,31 @@ impl JsonReader {
     /// Decodes until a batch is full or the file ends.
     fn fill(&mut self) -> Result<(), DecodeError> {
         let mut bytes = 0;
-        let file = Arc::clone(self.lines.file());
+        let (file, limit) = (Arc::clone(self.records.file()), self.records.limit());
         let Self {
-            lines,
+            records,
             decoder,
             bad,
             settings,
             ..
         } = self;
         while decoder.rows() == 0 || !settings.is_full(decoder.rows(), bytes) {
-            let line = if self.multi_line {
-                lines.rest()?
-            } else {
-                lines.next_line()?
-            };
-            let Some(Line {
-                number,
-                bytes: text,
-            }) = line
-            else {
-                break;
-            };
-            bytes += text.len();
-            if decoder.append(text) == Verdict::Bad {
-                bad.note(settings, &file, number, text, || decoder.reason(text))?;
+            match records.next_record()? {
+                None => break,
+                Some(Found::Record(line)) => {
+                    let text = line.bytes;
+                    bytes += text.len();
+                    let verdict = match line.is_cut() {
+                        true => decoder.append_cut(text, line.length, limit),
+                        false => decoder.append(text),
+                    };
+                    if verdict == Verdict::Bad {
+                        bad.note(settings, &file, line.number, text, || decoder.reason(text))?;
+                    }
+                }
+                Some(Found::Broken(number, reason)) => {
+                    bad.note(settings, &file, number, b"", || reason.to_owned())?;
+                }
             }
         }
         Ok(())
@@ -117,7 +156,7 @@ impl JsonReader {
 
     fn failed(&self, source: ArrowError) -> DecodeError {
         DecodeError::Batch {
-            file: Arc::clone(self.lines.file()),
+            file: Arc::clone(self.records.file()),
             source,
         }
     }

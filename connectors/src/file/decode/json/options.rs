@@ -19,6 +19,9 @@ pub struct JsonOptions {
     pub allow_non_numeric_numbers: bool,
     /// `multiLine`: the whole file is one object, or an array of them.
     pub multi_line: bool,
+    /// `explodeEmbeddedArray`: the file is one object, and the records are in the array of this field of it; the name letter by letter,
+    /// as it is spelt in the file. What else is in the file is left out, and a file without such an array has no records.
+    pub embedded_array: Option<String>,
     /// `lineSep`; by default `\n`, `\r\n` and `\r`.
     pub line_separator: Option<Vec<u8>>,
     /// A top-level array is one row for each object in it (Spark's file source); otherwise it is a bad record (Spark's
@@ -44,6 +47,7 @@ impl Default for JsonOptions {
             allow_unquoted_control_chars: false,
             allow_non_numeric_numbers: true,
             multi_line: false,
+            embedded_array: None,
             line_separator: None,
             arrays_as_rows: true,
             exact_text: true,

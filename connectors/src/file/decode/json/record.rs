@@ -11,7 +11,7 @@ use arrow::{
 };
 
 use super::{
-    super::{DecodeError, DecodeSettings, ParseMode},
+    super::{DecodeError, DecodeSettings, ParseMode, too_long},
     build,
     column::Column,
     cursor::{Cursor, Syntax},
@@ -44,6 +44,8 @@ pub(super) enum Fault {
     Value(Misfit),
     /// More text behind the record, from this byte on.
     Behind(usize),
+    /// So many bytes, more than allowed.
+    Length(u64, usize),
 }
 
 /// What stands in a text.
@@ -73,6 +75,7 @@ impl Fault {
                 "one record is read of a line, and {} follows it at byte {at}",
                 excerpt(text.get(*at..).unwrap_or_default())
             ),
+            Self::Length(length, limit) => too_long(*length, *limit),
         }
     }
 }
@@ -205,6 +208,17 @@ impl RecordDecoder {
         match self.mode {
             ParseMode::Permissive => self.keep_text(rows, text),
             ParseMode::DropMalformed | ParseMode::FailFast => self.root.truncate(rows),
+        }
+        Verdict::Bad
+    }
+
+    /// Appends what becomes of a record that was not read because it is too long; of its text there is the beginning.
+    pub(super) fn append_cut(&mut self, beginning: &[u8], length: u64, limit: usize) -> Verdict {
+        let rows = self.root.len();
+        self.fault = Some(Fault::Length(length, limit));
+        if self.mode == ParseMode::Permissive {
+            self.root.end_row(0);
+            self.keep_text(rows, beginning);
         }
         Verdict::Bad
     }

@@ -91,58 +91,39 @@ impl ParquetReader {
     }
 }
 
-/// The columns of Parquet files.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParquetColumns {
-    /// Those of all files, in the order in which they are met; timestamps in microseconds.
-    pub schema: SchemaRef,
-    /// Whether one is of the old INT96 timestamps, which are instants and not what their type says.
-    pub has_int96: bool,
+/// The columns of all these local files, in the order in which they are met; timestamps in microseconds. Reads their footers.
+///
+/// # Errors
+/// A file is no Parquet file, or two files have columns of one name and different types.
+pub(crate) fn columns_of(files: &[PathBuf]) -> Result<SchemaRef, DecodeError> {
+    columns_of_readers(files.iter().map(|path| {
+        let name: Arc<str> = path.display().to_string().into();
+        let file = File::open(path).map_err(|source| DecodeError::Read {
+            file: Arc::clone(&name),
+            line: 0,
+            source,
+        })?;
+        Ok((name, file))
+    }))
 }
 
-impl ParquetColumns {
-    /// Reads the footers of local files.
-    ///
-    /// # Errors
-    /// A file is no Parquet file, or two files have columns of one name and different types.
-    pub fn of(files: &[PathBuf]) -> Result<Self, DecodeError> {
-        Self::of_readers(files.iter().map(|path| {
-            let name: Arc<str> = path.display().to_string().into();
-            let file = File::open(path).map_err(|source| DecodeError::Read {
-                file: Arc::clone(&name),
-                line: 0,
-                source,
-            })?;
-            Ok((name, file))
-        }))
+/// As [`columns_of`], of files that are open, each with its name.
+pub(crate) fn columns_of_readers<R: ChunkReader>(
+    files: impl Iterator<Item = Result<(Arc<str>, R), DecodeError>>,
+) -> Result<SchemaRef, DecodeError> {
+    let mut merged = Schema::empty();
+    for file in files {
+        let (name, file) = file?;
+        let metadata = load(&file).map_err(|source| DecodeError::Parquet {
+            file: Arc::clone(&name),
+            source,
+        })?;
+        let fields = metadata.schema().fields().iter().map(in_micros);
+        let schema = Schema::new(fields.collect::<Vec<_>>());
+        merged = Schema::try_merge([merged, schema])
+            .map_err(|source| DecodeError::Batch { file: name, source })?;
     }
-
-    /// Reads the footers of files that are open, each with its name.
-    pub(crate) fn of_readers<R: ChunkReader>(
-        files: impl Iterator<Item = Result<(Arc<str>, R), DecodeError>>,
-    ) -> Result<Self, DecodeError> {
-        let mut schemas = Vec::new();
-        let mut has_int96 = false;
-        for file in files {
-            let (name, file) = file?;
-            let metadata = load(&file).map_err(|source| DecodeError::Parquet {
-                file: Arc::clone(&name),
-                source,
-            })?;
-            has_int96 |= int96_columns(&metadata).contains(&true);
-            let fields = metadata.schema().fields().iter().map(in_micros);
-            schemas.push((name, Schema::new(fields.collect::<Vec<_>>())));
-        }
-        let mut merged = Schema::empty();
-        for (file, schema) in schemas {
-            merged = Schema::try_merge([merged, schema])
-                .map_err(|source| DecodeError::Batch { file, source })?;
-        }
-        Ok(Self {
-            schema: Arc::new(merged),
-            has_int96,
-        })
-    }
+    Ok(Arc::new(merged))
 }
 
 fn in_micros(field: &FieldRef) -> Field {

@@ -20,7 +20,7 @@ fn csv_quotes_only_where_needed_and_tells_null_from_empty() {
     ]);
     assert_eq!(
         encode(&format("csv", &[("header", "true")]), &rows),
-        "id,s\n1,plain text\n2,\"a,b\"\n3,\"say \"\"hi\"\"\"\n4,\"\"\n5,\n6,\" lead\nnext \"\n"
+        "id,s\n1,plain text\n2,\"a,b\"\n3,\"say \\\"hi\\\"\"\n4,\"\"\n5,\n6,\" lead\nnext \"\n"
     );
 }
 
@@ -31,9 +31,10 @@ fn csv_escape_option_decides_how_quotes_are_written() {
         ("b", strings(&[Some("C:\\dir\\")])),
     ]);
     for (options, expected) in [
-        (&[][..], "\"a\\\\\"\"b\",C:\\dir\\\n"),
+        (&[][..], "\"a\\\\\\\"b\",C:\\dir\\\n"),
         (&[("escape", "\"")], "\"a\\\"\"b\",C:\\dir\\\n"),
-        (&[("escape", "\\")], "\"a\\\\\\\"b\",C:\\dir\\\n"),
+        (&[("escape", "")], "\"a\\\"\"b\",C:\\dir\\\n"),
+        (&[("escape", "|")], "\"a\\|\"b\",C:\\dir\\\n"),
     ] {
         assert_eq!(encode(&format("csv", options), &rows), expected);
     }
@@ -113,7 +114,7 @@ fn csv_quotes_and_escapes_follow_their_options() {
         ),
         (
             &[("escapeQuotes", "false")],
-            "a\\\"b,c\"d\n\"\"\"q\",x\n\"a,b\\\\\",y\n",
+            "a\\\"b,c\"d\n\"\\\"q\",x\n\"a,b\\\\\",y\n",
         ),
     ] {
         assert_eq!(
@@ -141,4 +142,17 @@ fn csv_extension_and_codec_are_part_of_the_name() {
         assert_eq!(format("csv", options).extension(), expected);
     }
     assert!(try_format("csv", &[("extension", "../x")]).is_err());
+}
+
+#[test]
+fn csv_first_field_that_looks_like_a_comment_is_put_in_quotes() {
+    let rows = batch(vec![
+        ("n", Arc::new(Int32Array::from(vec![-1, 1])) as ArrayRef),
+        ("s", strings(&[Some("-a"), Some("b")])),
+    ]);
+    assert_eq!(
+        encode(&format("csv", &[("comment", "-")]), &rows),
+        "\"-1\",-a\n1,b\n"
+    );
+    assert_eq!(encode(&format("csv", &[]), &rows), "-1,-a\n1,b\n");
 }

@@ -6,11 +6,21 @@ use std::time::Duration;
 
 use weir_runtime::{CommitOutcome, Epoch, Fault, ManualClock, Sink, SinkContext};
 
-use super::super::{FileSink, JsonSink, manifest};
+use super::super::{FileSink, FileSinkConfig, JsonSink, manifest};
 use super::support::*;
 
 fn sink(dir: &Path) -> FileSink {
     JsonSink::new(dir.to_str().unwrap()).build().unwrap()
+}
+
+/// A sink that keeps files of its manifest that nobody needs for so long.
+fn sink_with_delay(dir: &Path, delay: Duration) -> FileSink {
+    let path = dir.to_str().unwrap();
+    let mut config =
+        FileSinkConfig::from_options("json", path, &[], &std::collections::BTreeMap::new())
+            .unwrap();
+    config.log.cleanup_delay = delay;
+    FileSink::new(config).unwrap()
 }
 
 async fn commit_epochs(sink: &FileSink, context: &SinkContext, epochs: std::ops::Range<u64>) {
@@ -102,6 +112,32 @@ async fn manifest_is_compacted_every_tenth_time_and_stays_readable() {
         31,
         "the header and everything so far"
     );
+}
+
+#[tokio::test]
+async fn manifest_files_go_when_their_delay_is_over_also_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let sink = sink_with_delay(dir.path(), Duration::from_secs(600));
+    let clock = Arc::new(ManualClock::new(weir_runtime::Clock::now_ms(
+        &weir_runtime::SystemClock::new(),
+    )));
+    let context = SinkContext {
+        clock: Arc::clone(&clock) as Arc<dyn weir_runtime::Clock>,
+        ..context(1)
+    };
+    sink.open(&context).await.unwrap();
+    commit_epochs(&sink, &context, 0..20).await;
+    assert_eq!(manifest_names(dir.path()).len(), 20);
+    clock.advance(Duration::from_secs(500));
+    commit_epochs(&sink, &context, 20..21).await;
+    assert_eq!(manifest_names(dir.path()).len(), 21);
+    // Each of these committers is a new one, which asks the file system how old the second compact file is.
+    clock.advance(Duration::from_secs(200));
+    commit_epochs(&sink, &context, 21..22).await;
+    let names = manifest_names(dir.path());
+    assert_eq!(names.len(), 13, "{names:?}");
+    assert!(names.contains(&"9.compact".to_owned()), "{names:?}");
+    assert_eq!(committed_ids(dir.path()), (0..22).collect::<Vec<_>>());
 }
 
 #[tokio::test]

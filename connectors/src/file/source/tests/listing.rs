@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use weir_runtime::{Fault, ManualClock};
+use weir_runtime::{Epoch, Fault, ManualClock, Source};
 
-use super::super::JsonSource;
+use super::super::{FileSource, JsonSource};
 use super::support::*;
 use crate::file::sink::JsonSink;
 
@@ -105,6 +105,43 @@ async fn quiet_directories_are_only_glanced_at_until_something_changes() {
         (2..=4).contains(&looked),
         "now and then the directory is listed all the same: {looked}"
     );
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_files_are_taken_up_once_and_cost_idle_triggers_nothing() {
+    // P066.
+    const FILES: usize = 100_000;
+    let dirs = Dirs::new();
+    for file in 0..FILES {
+        std::fs::write(dirs.path(&format!("{file:06}.json")), "").unwrap();
+    }
+    let source = || dirs.source(|source| source.max_files_per_trigger(5_000));
+    let clock = Arc::new(ManualClock::new(i64::MAX / 2));
+    let mut driver = Driver::start_at(&dirs, source(), clock).await;
+    let mut taken = 0;
+    for epoch in 0.. {
+        let Some((start, end)) = driver.plan().await else {
+            break;
+        };
+        let splits = driver
+            .source
+            .splits(Epoch(epoch), start.as_ref(), &end)
+            .await;
+        taken += splits.unwrap().len();
+        driver.commit(&end).await;
+    }
+    assert_eq!(taken, FILES);
+    let before = driver.source.listings();
+    for _ in 0..10 {
+        assert_eq!(driver.plan().await, None);
+    }
+    let listed = driver.source.listings() - before;
+    assert!(listed <= 1, "{listed} listings for ten idle triggers");
+    let log = std::fs::read_dir(dirs.checkpoint.path().join("sources/0")).unwrap();
+    let sizes = log.map(|file| file.unwrap().metadata().unwrap().len());
+    let bytes: u64 = sizes.sum();
+    assert!(bytes < 30 << 20, "{bytes} bytes");
+    assert_eq!(driver.restart(source()).await.plan().await, None);
 }
 
 #[tokio::test]
@@ -258,4 +295,28 @@ async fn output_of_a_file_sink_is_read_by_its_manifest() {
         dirs.put("orphan.json", &[99], 0);
         assert_eq!(driver.trigger().await, Some(vec![epoch]));
     }
+}
+
+#[tokio::test]
+async fn files_that_were_found_are_read_and_no_others_are_looked_for() {
+    let dirs = Dirs::new();
+    dirs.put("k=1/a.json", &[1], 0);
+    dirs.put("k=1/b.json", &[2], 1);
+    dirs.put("k=2/c.json", &[3], 2);
+    let config = dirs.source(|source| source).config().clone();
+    let rows = config.partition_rows(&["id"]);
+    assert_eq!(rows.unwrap().of(&dirs.path("k=1")), None, "another column");
+    let mut asked = Vec::new();
+    let found = config.with_files_found(|directory| {
+        asked.push(directory.to_owned());
+        !directory.ends_with("k=2")
+    });
+    asked.sort();
+    assert_eq!(asked, [dirs.path("k=1"), dirs.path("k=2")], "once each");
+    dirs.put("k=1/d.json", &[4], 3);
+    std::fs::remove_file(dirs.path("k=2/c.json")).unwrap();
+    let source = FileSource::new(found.unwrap()).unwrap();
+    let mut driver = Driver::start(&dirs, source).await;
+    assert_eq!(driver.trigger().await, Some(vec![1, 2]));
+    assert_eq!(driver.trigger().await, None);
 }

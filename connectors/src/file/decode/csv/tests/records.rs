@@ -151,17 +151,50 @@ fn quotes_can_be_switched_off() {
 }
 
 #[test]
-fn record_longer_than_the_limit_is_an_error_that_names_its_line() {
-    let file = [&b"1,a\n2,\""[..], &vec![b'x'; 3 << 20], b"\"\n"].concat();
-    let mut settings = settings("id long, s string", ParseMode::Permissive);
-    settings.max_record_bytes = 1 << 20;
-    let error = try_read(&file, usize::MAX, settings, &CsvOptions::default()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "file \"dir/f.csv\", line 2: record longer than the allowed 1048576 bytes"
-    );
+fn record_longer_than_the_limit_is_bad_and_its_neighbours_are_kept() {
+    let long = [&b"2,\""[..], &vec![b'x'; 3 << 20], b"\""].concat();
+    let file = [&b"1,a\r\n"[..], &long, b"\r\n3,b\r\n"].concat();
+    let limited = |step, mode| {
+        let mut settings = settings("id long, s string, _corrupt_record string", mode);
+        settings.max_record_bytes = 1 << 20;
+        try_read(&file, step, settings, &CsvOptions::default())
+    };
+    let beginning = String::from_utf8_lossy(&long[..1024]);
+    for step in [usize::MAX, 4093] {
+        let (batch, bad) = limited(step, ParseMode::Permissive).unwrap();
+        assert_eq!(
+            rows(&batch),
+            [
+                "1|a|~".to_owned(),
+                format!("~|~|{beginning}"),
+                "3|b|~".to_owned()
+            ]
+        );
+        let first = bad.first.unwrap();
+        assert_eq!((bad.count, first.line), (1, 2));
+        assert_eq!(
+            first.reason,
+            format!("the record has {} bytes, allowed are 1048576", long.len())
+        );
+        let (batch, _) = limited(step, ParseMode::DropMalformed).unwrap();
+        assert_eq!(rows(&batch), ["1|a|~", "3|b|~"]);
+    }
+    let error = limited(usize::MAX, ParseMode::FailFast).unwrap_err();
+    assert!(error.to_string().contains("line 2"), "{error}");
     let rows = read(&file, "id long, s string", &[]);
     assert_eq!(rows[1].len(), 2 + (3 << 20));
+}
+
+#[test]
+fn quoted_field_that_goes_on_beyond_the_limit_costs_its_own_line() {
+    let line = [&b"x".repeat(1000)[..], b"\n"].concat();
+    let file = [&b"1,\"open\n"[..], &line.repeat(1500), b"2,b\n"].concat();
+    let mut settings = settings("id long, s string", ParseMode::DropMalformed);
+    settings.max_record_bytes = 1 << 20;
+    let given = options(&[("multiLine", "true")]);
+    let (batch, bad) = try_read(&file, usize::MAX, settings, &given).unwrap();
+    assert_eq!((rows(&batch), bad.count), (vec!["2|b".to_owned()], 1501));
+    assert_eq!(bad.first.unwrap().reason, "a quote is not closed");
 }
 
 #[test]

@@ -5,7 +5,10 @@
 use arrow::datatypes::DataType;
 
 use super::{
-    super::{super::BatchReader, JsonOptions},
+    super::{
+        super::{BatchReader, DecodeSettings, ParseMode},
+        JsonOptions,
+    },
     drain, kv, kvc, list, map, read, read_with, reader, record, settings,
 };
 
@@ -55,6 +58,55 @@ fn records_of_every_broken_kind_leave_their_neighbours_alone() {
             "{bad}"
         );
     }
+}
+
+#[test]
+fn record_longer_than_allowed_is_bad_and_its_neighbours_are_kept() {
+    let long = format!("{{\"k\": \"{}\", \"v\": 9}}", "x".repeat(5000));
+    let text = format!("{{\"k\": \"a\"}}\n{long}\n{{\"k\": \"b\"}}\n");
+    let limited = |mode| DecodeSettings {
+        max_record_bytes: 2000,
+        mode,
+        ..settings(&kvc())
+    };
+    let mut permissive = reader(
+        text.as_bytes(),
+        limited(ParseMode::Permissive),
+        JsonOptions::default(),
+    );
+    let beginning = &long[..1024];
+    assert_eq!(
+        drain(&mut permissive).unwrap(),
+        [
+            "a|null|null".to_owned(),
+            format!("null|null|{beginning}"),
+            "b|null|null".to_owned()
+        ]
+    );
+    let first = permissive.bad_records().first.clone().unwrap();
+    assert_eq!(
+        (first.line, first.reason),
+        (
+            2,
+            format!("the record has {} bytes, allowed are 2000", long.len())
+        )
+    );
+    let mut drops = reader(
+        text.as_bytes(),
+        limited(ParseMode::DropMalformed),
+        JsonOptions::default(),
+    );
+    assert_eq!(drain(&mut drops).unwrap(), ["a|null|null", "b|null|null"]);
+    let mut fails = reader(
+        text.as_bytes(),
+        limited(ParseMode::FailFast),
+        JsonOptions::default(),
+    );
+    let error = drain(&mut fails).unwrap_err().to_string();
+    assert!(
+        error.contains("line 2") && error.contains("allowed are 2000"),
+        "{error}"
+    );
 }
 
 #[test]

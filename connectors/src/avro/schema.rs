@@ -15,7 +15,7 @@ const MAX_TYPES: usize = 20_000;
 
 /// What a `long` counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub enum Unit {
     /// Milliseconds.
     Millis,
     /// Microseconds.
@@ -24,7 +24,7 @@ pub(super) enum Unit {
 
 /// What a `long` means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Long {
+pub enum Long {
     /// A number.
     Plain,
     /// Time since 1970, UTC.
@@ -35,22 +35,22 @@ pub(super) enum Long {
 
 /// The name of a named type, with the names it went by.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Name {
+pub struct Name {
     /// Name with namespace.
-    pub(super) full: String,
+    pub full: String,
     /// Other full names.
-    pub(super) aliases: Vec<String>,
+    pub aliases: Vec<String>,
 }
 
 impl Name {
     /// The name without its namespace.
-    pub(super) fn short(&self) -> &str {
+    pub fn short(&self) -> &str {
         short(&self.full)
     }
 
     /// Whether data of a type of this (the reader's) name may have been written as `writer`: same name, or an alias. Namespaces
     /// do not matter, as in the Java library.
-    pub(super) fn takes(&self, writer: &Name) -> bool {
+    pub fn takes(&self, writer: &Name) -> bool {
         self.short() == writer.short() || self.aliases.contains(&writer.full)
     }
 }
@@ -61,31 +61,31 @@ fn short(full: &str) -> &str {
 
 /// One field of a record.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Field {
+pub struct Field {
     /// Its name.
-    pub(super) name: String,
+    pub name: String,
     /// Other names it went by.
-    pub(super) aliases: Vec<String>,
+    pub aliases: Vec<String>,
     /// Its type.
-    pub(super) shape: Arc<Shape>,
+    pub shape: Arc<Shape>,
     /// What readers take if a writer had no such field.
-    pub(super) default: Option<Value>,
+    pub default: Option<Value>,
 }
 
 /// The symbols of an enum.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Symbols {
+pub struct Symbols {
     /// The enum's name.
-    pub(super) name: Name,
+    pub name: Name,
     /// In the order that numbers them.
-    pub(super) symbols: Vec<String>,
+    pub symbols: Vec<String>,
     /// What readers take for symbols they do not know.
-    pub(super) default: Option<String>,
+    pub default: Option<String>,
 }
 
 /// An Avro type.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Shape {
+pub enum Shape {
     /// `null`.
     Null,
     /// `boolean`.
@@ -125,7 +125,7 @@ impl Shape {
     ///
     /// # Errors
     /// What is wrong with the text, and at which type.
-    pub(super) fn parse(text: &str) -> Result<Arc<Shape>, String> {
+    pub fn parse(text: &str) -> Result<Arc<Shape>, String> {
         Self::parse_with(&[], text)
     }
 
@@ -133,7 +133,7 @@ impl Shape {
     ///
     /// # Errors
     /// What is wrong with one of the texts, and at which type.
-    pub(super) fn parse_with(others: &[String], text: &str) -> Result<Arc<Shape>, String> {
+    pub fn parse_with(others: &[String], text: &str) -> Result<Arc<Shape>, String> {
         let mut parser = Parser::default();
         for other in others {
             parser
@@ -154,7 +154,7 @@ impl Shape {
     }
 
     /// The kind of type in words that Avro's schemas use.
-    pub(super) fn word(&self) -> &'static str {
+    pub fn word(&self) -> &'static str {
         match self {
             Shape::Null => "null",
             Shape::Boolean => "boolean",
@@ -174,7 +174,7 @@ impl Shape {
     }
 
     /// The name, if the type has one.
-    pub(super) fn name(&self) -> Option<&Name> {
+    pub fn name(&self) -> Option<&Name> {
         match self {
             Shape::Fixed(name, _)
             | Shape::Decimal(_, _, Some((name, _)))
@@ -185,7 +185,7 @@ impl Shape {
     }
 
     /// The type in words for messages.
-    pub(super) fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         match self.name() {
             Some(name) => format!("{} {}", self.word(), name.full),
             None => self.word().to_owned(),

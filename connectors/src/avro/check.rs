@@ -32,6 +32,35 @@ pub(super) fn check(step: &Step, bytes: &[u8]) -> Result<(), String> {
     }
 }
 
+/// Cuts `bytes` into the `rows` values that stand in them one behind the other.
+///
+/// # Errors
+/// The row that is none, and what is wrong with it; bytes that are left.
+pub(super) fn split<'a>(
+    step: &Step,
+    bytes: &'a [u8],
+    rows: usize,
+) -> Result<Vec<&'a [u8]>, String> {
+    // Every value takes a byte or more.
+    if rows > bytes.len() {
+        return Err(format!("{rows} rows in {} bytes", bytes.len()));
+    }
+    let mut walk = Walk { bytes, at: 0 };
+    let mut values = Vec::with_capacity(rows);
+    for row in 1..=rows {
+        let from = walk.at;
+        walk.value(step)
+            .map_err(|why| format!("row {row} of {rows} of a block: {why}"))?;
+        values.push(&bytes[from..walk.at]);
+    }
+    match bytes.len() - walk.at {
+        0 => Ok(values),
+        left => Err(format!(
+            "{left} bytes are left behind the {rows} rows of a block"
+        )),
+    }
+}
+
 /// What such bytes often are.
 fn hint(bytes: &[u8]) -> &'static str {
     match bytes {

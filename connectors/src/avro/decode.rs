@@ -10,7 +10,7 @@ use arrow_avro::schema::{AvroSchema, Fingerprint, FingerprintAlgorithm, SchemaSt
 use datafusion::common::{Result, internal_err};
 use serde_json::{Value, json};
 
-use super::check::check;
+use super::check::{check, split};
 use super::convert::convert;
 use super::resolve::{Step, resolve};
 use super::schema::{Field, Shape};
@@ -23,7 +23,7 @@ const END: u8 = 0;
 
 /// Reads payloads that one writer's schema describes as one reader's schema wants them.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub struct Reader {
     step: Step,
     schema: String,
     /// Decoders that are not in use; every one is between two batches.
@@ -35,7 +35,7 @@ impl Reader {
     ///
     /// # Errors
     /// The reader's schema cannot take what the writer's describes.
-    pub(super) fn new(writer: &Shape, reader: &Shape, naming: &Naming) -> Result<Self, String> {
+    pub fn new(writer: &Shape, reader: &Shape, naming: &Naming) -> Result<Self, String> {
         readable(writer)?;
         let built = Self {
             step: resolve(writer, reader, naming)?,
@@ -48,7 +48,7 @@ impl Reader {
     }
 
     /// Reads `payloads`; in `bad` the reason for each that is none, whose place in the column is NULL.
-    pub(super) fn read(&self, payloads: &[&[u8]], bad: &mut [Option<String>]) -> Result<ArrayRef> {
+    pub fn read(&self, payloads: &[&[u8]], bad: &mut [Option<String>]) -> Result<ArrayRef> {
         for (payload, bad) in payloads.iter().zip(bad.iter_mut()) {
             *bad = check(&self.step, payload).err();
         }
@@ -74,6 +74,16 @@ impl Reader {
             }
         };
         spread(convert(&self.step, &values)?, bad)
+    }
+
+    /// Reads `rows` values that stand one behind the other and fill `block`.
+    ///
+    /// # Errors
+    /// A value that is not what the writer's schema says, or that the reader's cannot take; the row, and what is wrong.
+    pub fn read_block(&self, block: &[u8], rows: usize) -> Result<ArrayRef, String> {
+        let payloads = split(&self.step, block, rows)?;
+        let values = self.through_library(&payloads, &vec![None; payloads.len()])?;
+        convert(&self.step, &values).map_err(|error| error.to_string())
     }
 
     /// The sound payloads as the library reads them, without gaps.
@@ -159,7 +169,7 @@ fn spread(values: ArrayRef, bad: &[Option<String>]) -> Result<ArrayRef> {
 }
 
 /// The values at (array, position), NULL where there is none. All arrays are of one type.
-pub(super) fn gathered(arrays: &[ArrayRef], at: &[Option<(usize, usize)>]) -> Result<ArrayRef> {
+pub fn gathered(arrays: &[ArrayRef], at: &[Option<(usize, usize)>]) -> Result<ArrayRef> {
     let Some(t) = arrays.first().map(|a| a.data_type().clone()) else {
         return internal_err!("nothing to gather from");
     };
