@@ -6,7 +6,7 @@ use futures::StreamExt;
 use weir::prelude::*;
 
 use crate::bucket::{Bucket, endpoint, plain_session, session, settings};
-use crate::stages::{Taken, all_of};
+use crate::stages::{Taken, all_of, all_processed, soon};
 
 #[tokio::test]
 async fn source_takes_files_that_come_between_epochs_and_columns_of_directories() {
@@ -23,19 +23,19 @@ async fn source_takes_files_that_come_between_epochs_and_columns_of_directories(
         let trigger = Trigger::ProcessingTime(Duration::from_millis(50));
         writer.trigger(trigger).start()
     };
-    let query = start().await.unwrap();
-    query.process_all_available().await.unwrap();
+    let query = soon("a start", start()).await.unwrap();
+    all_processed(&query).await;
     assert_eq!(taken.rows(), ["1|2026-01-01"]);
     bucket.put("in/day=2026-01-02/b.json", "{\"v\":2}\n").await;
     bucket.put("in/day=2026-01-01/c.json", "{\"v\":3}\n").await;
-    query.process_all_available().await.unwrap();
+    all_processed(&query).await;
     assert_eq!(taken.rows(), ["2|2026-01-02", "3|2026-01-01"]);
-    query.stop().await;
+    soon("a stop", query.stop()).await;
     bucket.put("in/day=2026-01-03/d.json", "{\"v\":4}\n").await;
-    let query = start().await.unwrap();
-    query.process_all_available().await.unwrap();
+    let query = soon("a start", start()).await.unwrap();
+    all_processed(&query).await;
     assert_eq!(taken.rows(), ["4|2026-01-03"], "after a restart");
-    query.stop().await;
+    soon("a stop", query.stop()).await;
 }
 
 #[tokio::test]
