@@ -27,9 +27,9 @@ fi
 cargo test --workspace --test s3 --no-run
 
 logs=$(mktemp -d)
-servers=()
+started=()
 stop() {
-  ((${#servers[@]})) && kill "${servers[@]}" 2>/dev/null
+  ((${#started[@]})) && kill "${started[@]}" 2>/dev/null
   wait
   rm -rf "$logs"
 }
@@ -43,7 +43,7 @@ start() {
     port=$("$dir/bin/python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
     env "$@" "$dir/bin/moto_server" -H 127.0.0.1 -p "$port" >"$log" 2>&1 &
     local pid=$!
-    servers+=("$pid")
+    started+=("$pid")
     for _ in {1..300}; do
       kill -0 "$pid" 2>/dev/null || break
       if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
@@ -65,5 +65,7 @@ start strict MOTO_CALL_RESET_API=false INITIAL_NO_AUTH_ACTION_COUNT=4
 export WEIR_S3_STRICT_ENDPOINT=$endpoint
 # Where keys of a machine come from: from nowhere here.
 export AWS_METADATA_ENDPOINT=http://127.0.0.1:9
-# Much of their time the tests wait for the server and for a lease to run out.
-cargo test --workspace --test s3 -- --test-threads=4 "$@"
+# Much of their time the tests wait for the server and for a lease to run out. All of them take a minute or two: after ten, one hangs.
+timeout --kill-after=10 600 cargo test --workspace --test s3 -- --test-threads=8 "$@" &
+started+=("$!")
+wait "$!"

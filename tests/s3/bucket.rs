@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::TryStreamExt;
 use object_store::aws::AmazonS3Builder;
@@ -24,6 +25,12 @@ pub(crate) fn endpoint() -> String {
     server("WEIR_S3_ENDPOINT")
 }
 
+/// Sends the requests of the tests themselves, none of which takes long.
+pub(crate) fn http() -> ureq::Agent {
+    let config = ureq::Agent::config_builder().timeout_global(Some(Duration::from_secs(30)));
+    config.build().into()
+}
+
 /// One bucket on the server, new for every test.
 pub(crate) struct Bucket {
     pub(crate) name: String,
@@ -31,9 +38,9 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    pub(crate) async fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let name = format!("weir-{}", uuid());
-        let made = ureq::put(&format!("{}/{name}", endpoint())).send_empty();
+        let made = http().put(&format!("{}/{name}", endpoint())).send_empty();
         assert_eq!(made.unwrap().status(), 200, "a new bucket");
         Self::of(&name)
     }
@@ -69,7 +76,7 @@ impl Bucket {
     /// An empty object whose key is `key`, letter by letter, as consoles make "folders".
     pub(crate) fn put_folder(&self, key: &str) {
         let url = format!("{}/{}/{key}", endpoint(), self.name);
-        assert_eq!(ureq::put(&url).send_empty().unwrap().status(), 200);
+        assert_eq!(http().put(&url).send_empty().unwrap().status(), 200);
     }
 
     pub(crate) async fn get(&self, key: &str) -> Vec<u8> {

@@ -82,7 +82,7 @@ async fn crash(bucket: &Bucket, place: u64) -> Result<()> {
 
 #[tokio::test]
 async fn e1_e2_e3_bucket_to_bucket_is_exactly_once_for_a_crash_at_every_place() {
-    let bucket = Bucket::new().await;
+    let bucket = Bucket::new();
     put(&bucket, "undisturbed", 0).await;
     let counted = Arc::new(FailPoints::recording());
     let undisturbed = job(&bucket, "undisturbed", &counted);

@@ -4,8 +4,8 @@ use std::sync::OnceLock;
 
 use weir::prelude::*;
 
-use crate::bucket::{ACCESS_KEY, Bucket, SECRET_KEY, endpoint, plain_session, server};
-use crate::stages::{all_of, texts};
+use crate::bucket::{ACCESS_KEY, Bucket, SECRET_KEY, endpoint, http, plain_session, server};
+use crate::stages::{all_of, end, soon, texts};
 
 /// A server that lets in whom it knows.
 struct Strict {
@@ -35,7 +35,8 @@ impl Strict {
                 )
             };
             let iam = |action: &str| {
-                let request = ureq::post(&endpoint)
+                let request = http()
+                    .post(&endpoint)
                     .header("Authorization", sign("iam"))
                     .header("Content-Type", "application/x-www-form-urlencoded");
                 let body = format!("Version=2010-05-08&UserName=weir&Action={action}");
@@ -49,7 +50,8 @@ impl Strict {
                  %22Effect%22%3A%22Allow%22%2C%22Action%22%3A%22*%22%2C%22Resource%22%3A%22*%22%7D%7D",
             );
             let bucket = "weir-strict";
-            let made = ureq::put(&format!("{endpoint}/{bucket}"))
+            let made = http()
+                .put(&format!("{endpoint}/{bucket}"))
                 .header("Authorization", sign("s3"))
                 .send_empty();
             assert_eq!(made.unwrap().status(), 200);
@@ -87,18 +89,20 @@ impl Strict {
         let writer = frame.write_stream().format("json").partition_by(["k"]);
         let writer = writer.checkpoint(&url("checkpoint"));
         let writer = writer.trigger(Trigger::AvailableNow);
-        let query = writer.start_path(&url("out")).await?;
-        query.await_termination().await
+        let query = soon("a start", writer.start_path(&url("out"))).await?;
+        end(&query).await
     }
 }
 
 #[tokio::test]
 async fn credentials_sign_requests_as_the_server_checks_them() {
+    // No space: it stands in a listing's query as `+`, which this server, unlike others, does not check as `%20`.
+    let name = "signed#%";
     let strict = Strict::get();
     let session = strict.session(&strict.access_key, &strict.secret_key);
-    strict.write(&session, "signed # %").await.unwrap();
+    strict.write(&session, name).await.unwrap();
     let table = session.read().format("json").schema("v BIGINT, k STRING");
-    let url = format!("s3a://{}/signed # %/out", strict.bucket);
+    let url = format!("s3a://{}/{name}/out", strict.bucket);
     let rows = table.load(&url).await.unwrap().collect().await.unwrap();
     assert_eq!(texts(&rows), ["1|x y"]);
 }
@@ -131,9 +135,9 @@ async fn credentials_that_are_wrong_are_an_error_that_names_server_and_reason() 
 
 #[tokio::test]
 async fn credentials_may_be_nobodys_where_a_bucket_is_public() {
-    let bucket = Bucket::new().await;
+    let bucket = Bucket::new();
     let public = format!("{}/{}/in/a.json", endpoint(), bucket.name);
-    let put = ureq::put(&public).header("x-amz-acl", "public-read");
+    let put = http().put(&public).header("x-amz-acl", "public-read");
     put.send("{\"v\":1}\n").unwrap();
     bucket.put("private/b.json", "{\"v\":2}\n").await;
     let read = |path: &str| {
@@ -151,9 +155,14 @@ async fn credentials_may_be_nobodys_where_a_bucket_is_public() {
     };
     assert_eq!(all_of(&read("in"), "memory://s3-anonymous").await, ["1"]);
     let writer = read("private").write_stream().format("noop");
-    let query = writer.trigger(Trigger::AvailableNow).start().await.unwrap();
-    let error = query.await_termination().await.unwrap_err().to_string();
-    assert!(error.contains("AccessDenied"), "{error}");
+    let writer = writer.trigger(Trigger::AvailableNow);
+    let query = soon("a start", writer.start()).await.unwrap();
+    let error = end(&query).await.unwrap_err().to_string();
+    let object = bucket.url("private/b.json");
+    assert!(
+        error.contains(&object) && error.contains("403 Forbidden"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

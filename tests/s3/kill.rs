@@ -10,7 +10,7 @@ use weir::runtime::Fault;
 
 use crate::bucket::{ACCESS_KEY, Bucket, SECRET_KEY, endpoint, plain_session, session};
 use crate::moments::{number, random};
-use crate::stages::{Job, lines};
+use crate::stages::{Job, end, lines};
 
 const CHILD: &str = "WEIR_TEST_CHILD";
 const ROWS: u64 = 20;
@@ -75,7 +75,7 @@ async fn child() {
 
 #[tokio::test]
 async fn e1_e2_e3_killed_queries_are_exactly_once_from_bucket_to_bucket() {
-    let bucket = Bucket::new().await;
+    let bucket = Bucket::new();
     let mut seed = number("WEIR_SEED", 42);
     let mut files = 0;
     for kill in 1..=number("WEIR_KILLS", 2) {
@@ -109,7 +109,7 @@ async fn e1_e2_e3_killed_queries_are_exactly_once_from_bucket_to_bucket() {
     let session = session();
     let killed = job(&bucket, "killed", Trigger::AvailableNow);
     let query = start(&killed, &session).await;
-    query.await_termination().await.unwrap();
+    end(&query).await.unwrap();
     let undisturbed = Job {
         files: 50,
         ..job(&bucket, "undisturbed", Trigger::AvailableNow)

@@ -6,7 +6,7 @@ use crate::stages::{Job, lines};
 
 #[tokio::test]
 async fn e2_lost_answer_to_a_creation_is_not_taken_for_another_writer() {
-    let (bucket, proxy) = (Bucket::new().await, Proxy::new());
+    let (bucket, proxy) = (Bucket::new(), Proxy::new());
     for file in 0..2 {
         bucket.put(&format!("in/{file}.json"), lines(file, 3)).await;
     }

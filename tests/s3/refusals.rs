@@ -11,7 +11,7 @@ use crate::stages::{COLUMNS, Job, lines};
 
 #[tokio::test]
 async fn refusal_of_a_bucket_that_is_not_there_names_it() {
-    let (bucket, session) = (Bucket::new().await, session());
+    let (bucket, session) = (Bucket::new(), session());
     bucket.put("in/0.json", lines(0, 3)).await;
     let nowhere = format!("s3://nowhere-{}", bucket.name);
     let reading = session.read_stream().format("json").schema(COLUMNS);

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing_subscriber::EnvFilter;
 use weir::prelude::*;
+use weir::runtime::RestartPolicy;
 
-use crate::bucket::{Bucket, SECRET_KEY, endpoint, plain_session, settings};
-use crate::stages::{COLUMNS, lines};
+use crate::bucket::{Bucket, SECRET_KEY, endpoint, plain_session, settings, uuid};
+use crate::stages::{COLUMNS, end, lines, soon};
 
 /// What was logged, by any test of this process.
 static LOGGED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
@@ -35,10 +36,10 @@ fn listen() {
 #[tokio::test]
 async fn secrets_are_in_nothing_that_people_see() {
     listen();
-    let (bucket, session) = (Bucket::new().await, plain_session());
+    let (bucket, session) = (Bucket::new(), plain_session());
     bucket.put("in/0.json", lines(0, 3)).await;
     let mut seen = Vec::new();
-    let start = |endpoint: String, output: String, checkpoint: &str| {
+    let start = |endpoint: String, output: String, checkpoint: String| {
         let frame = session.read_stream().format("json").schema(COLUMNS);
         let frame = frame.options(settings(&crate::bucket::endpoint()));
         let frame = frame.load(&bucket.url("in")).unwrap();
@@ -49,16 +50,19 @@ async fn secrets_are_in_nothing_that_people_see() {
             .options(settings(&endpoint))
             .option("fs.s3a.attempts.maximum", 1)
             .engine(QueryConfig {
-                restart: weir::runtime::RestartPolicy::never(),
+                restart: RestartPolicy {
+                    max_attempts: 1,
+                    ..RestartPolicy::default()
+                },
                 ..QueryConfig::default()
             })
             .trigger(Trigger::AvailableNow)
-            .checkpoint(&bucket.url(checkpoint));
-        async move { (explained, writer.start_path(&output).await) }
+            .checkpoint(&checkpoint);
+        async move { (explained, soon("a start", writer.start_path(&output)).await) }
     };
-    let (explained, query) = start(endpoint(), bucket.url("out"), "checkpoint").await;
+    let (explained, query) = start(endpoint(), bucket.url("out"), bucket.url("checkpoint")).await;
     let query = query.unwrap();
-    query.await_termination().await.unwrap();
+    end(&query).await.unwrap();
     seen.push(explained);
     seen.push(query.explain(true));
     seen.push(query.to_dot().to_owned());
@@ -67,8 +71,14 @@ async fn secrets_are_in_nothing_that_people_see() {
     seen.extend(query.recent_progress().iter().map(QueryProgress::json));
     let nowhere = "http://127.0.0.1:9".to_owned();
     for (endpoint, output, checkpoint) in [
-        (endpoint(), "s3://nowhere/out", "another"),
-        (nowhere, "s3://bucket/out", "third"),
+        (endpoint(), "s3://nowhere/out", bucket.url("another")),
+        (nowhere.clone(), "s3://bucket/out", bucket.url("third")),
+        // The checkpoint is there, so the query itself meets no server, tries once more and logs why.
+        (
+            nowhere.clone(),
+            "s3://bucket/out",
+            format!("memory://s3-{}", uuid()),
+        ),
     ] {
         let query = start(endpoint, output.to_owned(), checkpoint).await.1;
         let error = query.unwrap_err();
@@ -84,7 +94,11 @@ async fn secrets_are_in_nothing_that_people_see() {
         .unwrap_or_else(PoisonError::into_inner)
         .clone();
     let logged = String::from_utf8_lossy(&logged).into_owned();
-    assert!(logged.contains("weir"), "there are logs");
+    let mut restarts = logged.lines().filter(|line| line.contains("; restarting"));
+    assert!(
+        restarts.any(|line| line.contains("weir_runtime") && line.contains(&nowhere)),
+        "the log says why the query was tried again"
+    );
     seen.push(logged);
     assert!(seen.len() > 15, "{}", seen.len());
     for text in seen {

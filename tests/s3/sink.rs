@@ -5,7 +5,7 @@ use crate::stages::{COLUMNS, Job, all_of, lines, texts};
 
 #[tokio::test]
 async fn sink_into_a_bucket_goes_on_after_a_restart_and_tables_read_what_is_committed() {
-    let (bucket, session) = (Bucket::new().await, session());
+    let (bucket, session) = (Bucket::new(), session());
     for file in 0..3 {
         let key = format!("in/{file}.json");
         bucket.put(&key, lines(file, 6)).await;
@@ -48,7 +48,7 @@ async fn sink_into_a_bucket_goes_on_after_a_restart_and_tables_read_what_is_comm
 
 #[tokio::test]
 async fn table_of_a_bucket_needs_no_schema_and_reads_only_the_directories_asked_for() {
-    let (bucket, session) = (Bucket::new().await, plain_session());
+    let (bucket, session) = (Bucket::new(), plain_session());
     bucket.put("in/0.json", lines(0, 9)).await;
     let job = Job::of(&bucket, "t");
     job.run(&crate::bucket::session()).await.unwrap();

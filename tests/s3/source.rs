@@ -6,11 +6,11 @@ use futures::StreamExt;
 use weir::prelude::*;
 
 use crate::bucket::{Bucket, endpoint, plain_session, session, settings};
-use crate::stages::{Taken, all_of};
+use crate::stages::{Taken, all_of, all_processed, soon};
 
 #[tokio::test]
 async fn source_takes_files_that_come_between_epochs_and_columns_of_directories() {
-    let (bucket, session, taken) = (Bucket::new().await, session(), Taken::default());
+    let (bucket, session, taken) = (Bucket::new(), session(), Taken::default());
     bucket.put("in/day=2026-01-01/a.json", "{\"v\":1}\n").await;
     let frame = session
         .read_stream()
@@ -23,24 +23,24 @@ async fn source_takes_files_that_come_between_epochs_and_columns_of_directories(
         let trigger = Trigger::ProcessingTime(Duration::from_millis(50));
         writer.trigger(trigger).start()
     };
-    let query = start().await.unwrap();
-    query.process_all_available().await.unwrap();
+    let query = soon("a start", start()).await.unwrap();
+    all_processed(&query).await;
     assert_eq!(taken.rows(), ["1|2026-01-01"]);
     bucket.put("in/day=2026-01-02/b.json", "{\"v\":2}\n").await;
     bucket.put("in/day=2026-01-01/c.json", "{\"v\":3}\n").await;
-    query.process_all_available().await.unwrap();
+    all_processed(&query).await;
     assert_eq!(taken.rows(), ["2|2026-01-02", "3|2026-01-01"]);
-    query.stop().await;
+    soon("a stop", query.stop()).await;
     bucket.put("in/day=2026-01-03/d.json", "{\"v\":4}\n").await;
-    let query = start().await.unwrap();
-    query.process_all_available().await.unwrap();
+    let query = soon("a start", start()).await.unwrap();
+    all_processed(&query).await;
     assert_eq!(taken.rows(), ["4|2026-01-03"], "after a restart");
-    query.stop().await;
+    soon("a stop", query.stop()).await;
 }
 
 #[tokio::test]
 async fn source_reads_keys_of_any_letters_by_options_of_its_own() {
-    let (bucket, session) = (Bucket::new().await, plain_session());
+    let (bucket, session) = (Bucket::new(), plain_session());
     let names = [
         "plain",
         "with space",
@@ -80,7 +80,7 @@ async fn source_reads_keys_of_any_letters_by_options_of_its_own() {
 #[tokio::test]
 async fn source_lists_more_objects_than_one_answer_holds() {
     const OBJECTS: usize = 1_100;
-    let (bucket, session) = (Bucket::new().await, session());
+    let (bucket, session) = (Bucket::new(), session());
     let put = |number: usize| {
         let bucket = &bucket;
         async move {
@@ -104,7 +104,7 @@ async fn source_lists_more_objects_than_one_answer_holds() {
 
 #[tokio::test]
 async fn source_passes_over_folders_and_hidden_objects_and_deletes_what_was_read() {
-    let (bucket, session) = (Bucket::new().await, session());
+    let (bucket, session) = (Bucket::new(), session());
     bucket.put_folder("in/");
     bucket.put_folder("in/empty.json/");
     bucket.put("in/a.json", "{\"v\":1}\n").await;

@@ -1,6 +1,8 @@
 //! Queries from a bucket into a bucket, their input, and what their tables hold.
 
+use std::future::Future;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -10,8 +12,27 @@ use crate::bucket::Bucket;
 
 /// Columns of [`lines`].
 pub(crate) const COLUMNS: &str = "id BIGINT, k STRING, ts TIMESTAMP";
+/// More than anything here takes that works.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Partitions whose names are hard on paths and URLs.
 const KEYS: [&str; 3] = ["a/b", "100% x", "città #1"];
+
+/// What `work` gives; a test fails in which it does not end.
+pub(crate) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let done = tokio::time::timeout(PATIENCE, work).await;
+    done.unwrap_or_else(|_| panic!("{what} did not end in {PATIENCE:?}"))
+}
+
+/// How a query ends by itself.
+pub(crate) async fn end(query: &StreamingQuery) -> Result<()> {
+    soon("a query", query.await_termination()).await
+}
+
+/// Waits until a query has done everything that is there.
+pub(crate) async fn all_processed(query: &StreamingQuery) {
+    let processed = soon("the input", query.process_all_available());
+    processed.await.unwrap();
+}
 
 /// A file of JSON lines. Event times rise from file to file.
 pub(crate) fn lines(file: u64, rows: u64) -> String {
@@ -78,20 +99,19 @@ impl Job {
                 (session.sql(counts).await?, vec![])
             }
         };
-        frame
+        let writer = frame
             .write_stream()
             .format(self.format)
             .partition_by(by)
             .engine(self.engine.clone())
             .trigger(self.trigger)
-            .checkpoint(&self.checkpoint)
-            .start_path(&self.output)
-            .await
+            .checkpoint(&self.checkpoint);
+        soon("a start", writer.start_path(&self.output)).await
     }
 
     /// Runs until everything that is there is done.
     pub(crate) async fn run(&self, session: &Session) -> Result<()> {
-        self.start(session).await?.await_termination().await
+        end(&self.start(session).await?).await
     }
 
     /// Columns of the output.
@@ -106,7 +126,7 @@ impl Job {
     pub(crate) async fn table(&self, session: &Session) -> Vec<String> {
         let table = session.read().format(self.format).schema(self.columns());
         let table = table.load(&self.output).await.unwrap();
-        texts(&table.collect().await.unwrap())
+        texts(&soon("a table", table.collect()).await.unwrap())
     }
 }
 
@@ -132,19 +152,19 @@ pub(crate) fn texts(batches: &[RecordBatch]) -> Vec<String> {
     rows
 }
 
-/// Rows that a query hands over, epoch by epoch.
+/// Rows that a query hands over.
 #[derive(Clone, Default)]
-pub(crate) struct Taken(Arc<Mutex<Vec<(u64, Vec<String>)>>>);
+pub(crate) struct Taken(Arc<Mutex<Vec<String>>>);
 
 impl Taken {
     /// The writer that fills it.
     pub(crate) fn writer(&self, frame: &DataFrame) -> DataStreamWriter {
         let taken = self.clone();
-        frame.write_stream().foreach_batch(move |frame, epoch| {
+        frame.write_stream().foreach_batch(move |frame, _| {
             let taken = taken.clone();
             async move {
                 let rows = texts(&frame.collect().await?);
-                taken.0.lock().unwrap().push((epoch, rows));
+                taken.0.lock().unwrap().extend(rows);
                 Ok(())
             }
         })
@@ -152,8 +172,7 @@ impl Taken {
 
     /// What came since the last call, sorted.
     pub(crate) fn rows(&self) -> Vec<String> {
-        let epochs = std::mem::take(&mut *self.0.lock().unwrap());
-        let mut rows: Vec<String> = epochs.into_iter().flat_map(|(_, rows)| rows).collect();
+        let mut rows = std::mem::take(&mut *self.0.lock().unwrap());
         rows.sort();
         rows
     }
@@ -163,7 +182,8 @@ impl Taken {
 pub(crate) async fn all_of(frame: &DataFrame, checkpoint: &str) -> Vec<String> {
     let taken = Taken::default();
     let writer = taken.writer(frame).checkpoint(checkpoint);
-    let query = writer.trigger(Trigger::AvailableNow).start().await.unwrap();
-    query.await_termination().await.unwrap();
+    let writer = writer.trigger(Trigger::AvailableNow);
+    let query = soon("a start", writer.start()).await.unwrap();
+    end(&query).await.unwrap();
     taken.rows()
 }

@@ -1,6 +1,7 @@
 //! One generation of a file source: which files were seen, which are planned, which wait.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 
 use weir_runtime::{
@@ -127,7 +128,7 @@ impl Run {
                 false => self.look()?,
             };
         }
-        let files = self.take(limit, kept);
+        let files = self.take(limit, kept)?;
         if !self.fixed {
             self.unread.truncate(if self.config.latest_first {
                 0
@@ -144,18 +145,21 @@ impl Run {
     }
 
     /// Takes files of the queue; those of an earlier listing are looked at again, because they may be gone or grown by now.
-    fn take(&mut self, limit: Limit, looked_at_before: bool) -> Vec<FoundFile> {
+    ///
+    /// # Errors
+    /// If one cannot be looked at: left out, it would be missing in a query that ends with the files that are there.
+    fn take(&mut self, limit: Limit, looked_at_before: bool) -> Result<Vec<FoundFile>> {
         loop {
             let files = self.unread.take(limit);
             if !looked_at_before || files.is_empty() {
-                return files;
+                return Ok(files);
             }
-            let there: Vec<FoundFile> = files
-                .into_iter()
-                .filter_map(|file| look_again(self.listing.store(), file))
-                .collect();
+            let mut there = Vec::with_capacity(files.len());
+            for file in &files {
+                there.extend(look_again(self.listing.store(), &file.path)?);
+            }
             if !there.is_empty() {
-                return there;
+                return Ok(there);
             }
         }
     }
@@ -328,18 +332,12 @@ fn cleanup(config: &FileSourceConfig, clock: &Arc<dyn Clock>) -> Cleanup {
 }
 
 /// The file as it is now; `None` if it is gone, which is fine as long as no epoch is planned to read it.
-fn look_again(store: &Store, file: FoundFile) -> Option<FoundFile> {
-    match FoundFile::look(store, &file.path) {
-        Ok(Some(now)) => Some(now),
-        Ok(None) => {
-            tracing::warn!(file = %file.path.display(), "file was listed and is gone, it is left out");
-            None
-        }
-        Err(error) => {
-            tracing::warn!(file = %file.path.display(), %error, "file was listed and cannot be looked at any more, it is left out");
-            None
-        }
+fn look_again(store: &Store, path: &Path) -> Result<Option<FoundFile>> {
+    let file = FoundFile::look(store, path)?;
+    if file.is_none() {
+        tracing::warn!(file = %path.display(), "file was listed and is gone, it is left out");
     }
+    Ok(file)
 }
 
 fn warn_changed(file: &FoundFile, size: u64, mtime_ms: i64) {

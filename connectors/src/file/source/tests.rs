@@ -223,6 +223,24 @@ async fn file_that_is_gone_before_it_is_planned_is_left_out() {
 }
 
 #[tokio::test]
+async fn file_that_cannot_be_looked_at_before_it_is_planned_is_an_error_that_names_it() {
+    let dirs = Dirs::new();
+    for id in 0..2 {
+        dirs.put(&format!("{id}.json"), &[id], id);
+    }
+    let mut driver = Driver::start(&dirs, dirs.source(|source| source)).await;
+    driver.source.fix_end().await.unwrap();
+    // A link to itself is there and can be followed nowhere.
+    let file = dirs.input.path().join("1.json");
+    std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(&file, &file).unwrap();
+    let latest = driver.source.latest(None, Admission::Everything).await;
+    let error = latest.unwrap_err();
+    assert_eq!(error.fault(), Fault::External, "{error}");
+    assert!(error.message().contains("1.json"), "{error}");
+}
+
+#[tokio::test]
 async fn fixed_end_takes_nothing_that_arrives_later() {
     let dirs = Dirs::new();
     for id in 0..3 {
