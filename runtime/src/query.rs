@@ -16,6 +16,9 @@ use crate::source::Backlog;
 use crate::supervisor::{ProcessAllAvailable, QueryActor, Stop};
 use crate::topology::Topology;
 
+/// Wait for the next generation of a query before it is asked what the last one left unanswered.
+const ASKED_AGAIN: Duration = Duration::from_millis(10);
+
 /// Stops the query when the last handle is dropped.
 struct Owner {
     actor: Addr<QueryActor>,
@@ -139,18 +142,20 @@ impl StreamingQuery {
         }
     }
 
-    /// Waits until everything that was in the sources when this was called is committed. For tests.
+    /// Waits until everything that was in the sources when this was called is committed, restarts of the query included. For tests.
     ///
     /// # Errors
     /// The error the query failed with, or `Killed` if it was stopped.
     pub async fn process_all_available(&self) -> Result<()> {
-        let (reply, done) = oneshot::channel();
-        self.owner.actor.do_send(ProcessAllAvailable(reply));
-        match done.await {
-            Ok(()) => Ok(()),
-            Err(_) => {
-                self.await_termination().await?;
-                Err(WeirError::killed("the query"))
+        loop {
+            let (reply, done) = oneshot::channel();
+            self.owner.actor.do_send(ProcessAllAvailable(reply));
+            if done.await.is_ok() {
+                return Ok(());
+            }
+            // Nobody answers if the generation has ended: with the query, or another one comes and is asked.
+            if self.await_termination_timeout(ASKED_AGAIN).await? {
+                return Err(WeirError::killed("the query"));
             }
         }
     }

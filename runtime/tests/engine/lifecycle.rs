@@ -319,30 +319,42 @@ impl<F: FnMut(&Rows) -> Result<()> + Send> Operator for Closure<F> {
     }
 }
 
+/// Numbers into the ledger, whose second epoch fails once as if its disk were full.
+fn failing_once(numbers: Numbers, ledger: &Ledger) -> Topology {
+    let mut builder = Topology::builder();
+    let numbers = builder.source("numbers", numbers);
+    let fails = Arc::clone(&ledger.fail_next_write);
+    let committed = Arc::clone(&ledger.commits);
+    let arm = OperatorSpec::new("arm", move |_| {
+        let (fails, committed) = (Arc::clone(&fails), Arc::clone(&committed));
+        let mut armed = false;
+        Ok(Closure(move |_: &Rows| {
+            if committed.load(Ordering::SeqCst) == 1 && !std::mem::replace(&mut armed, true) {
+                fails.store(true, Ordering::SeqCst);
+                committed.fetch_add(100, Ordering::SeqCst);
+            }
+            Ok(())
+        }))
+    });
+    let armed = builder.operator("arm", [numbers], arm);
+    builder.sink("ledger", armed, Arc::new(ledger.clone()));
+    builder.build().expect("valid")
+}
+
+fn at_once() -> RestartPolicy {
+    RestartPolicy {
+        initial_backoff: Duration::ZERO,
+        ..RestartPolicy::default()
+    }
+}
+
 /// Goal: a fault outside the process restarts the generation from the newest manifest, and the rows are there once.
-/// Method: a sink whose second epoch fails once as if its disk were full.
+/// Method: a sink whose second epoch fails once.
 #[test]
 fn failure_outside_restarts_from_the_newest_manifest_within_the_policy() {
     let run = |restart: RestartPolicy| {
         let ledger = Ledger::default();
-        let mut builder = Topology::builder();
-        let numbers = builder.source("numbers", Numbers::up_to(60).per_epoch(20));
-        let fails = Arc::clone(&ledger.fail_next_write);
-        let committed = Arc::clone(&ledger.commits);
-        let arm = OperatorSpec::new("arm", move |_| {
-            let (fails, committed) = (Arc::clone(&fails), Arc::clone(&committed));
-            let mut armed = false;
-            Ok(Closure(move |_: &Rows| {
-                if committed.load(Ordering::SeqCst) == 1 && !std::mem::replace(&mut armed, true) {
-                    fails.store(true, Ordering::SeqCst);
-                    committed.fetch_add(100, Ordering::SeqCst);
-                }
-                Ok(())
-            }))
-        });
-        let armed = builder.operator("arm", [numbers], arm);
-        builder.sink("ledger", armed, Arc::new(ledger.clone()));
-        let topology = builder.build().expect("valid");
+        let topology = failing_once(Numbers::up_to(60).per_epoch(20), &ledger);
         let config = QueryConfig {
             restart,
             ..config(None)
@@ -355,14 +367,35 @@ fn failure_outside_restarts_from_the_newest_manifest_within_the_policy() {
         });
         (result, ledger)
     };
-    let (result, ledger) = run(RestartPolicy {
-        initial_backoff: Duration::ZERO,
-        ..RestartPolicy::default()
-    });
+    let (result, ledger) = run(at_once());
     result.expect("recovers");
     assert_eq!(ledger.rows(), (0..60).collect::<Vec<_>>());
 
     let (result, ledger) = run(RestartPolicy::never());
     assert_eq!(result.expect_err("gives up").fault(), Fault::External);
     assert_eq!(ledger.rows(), (0..20).collect::<Vec<_>>());
+}
+
+/// Goal: who waits until everything is processed is told so although the generation that was asked has failed meanwhile.
+#[test]
+fn wait_for_all_that_is_there_lasts_over_a_restart() {
+    let ledger = Ledger::default();
+    let numbers = Numbers::up_to(20).per_epoch(20);
+    let topology = failing_once(numbers.clone(), &ledger);
+    let config = QueryConfig {
+        restart: at_once(),
+        trigger: Trigger::Default,
+        ..config(None)
+    };
+    block_on(async {
+        let query = StreamingQuery::start(topology, config)
+            .await
+            .expect("starts");
+        query.process_all_available().await.expect("processed");
+        numbers.available.store(60, Ordering::SeqCst);
+        let all = tokio::time::timeout(Duration::from_secs(30), query.process_all_available());
+        all.await.expect("no wait for ever").expect("goes on");
+        assert_eq!(ledger.rows(), (0..60).collect::<Vec<_>>());
+        query.stop().await;
+    });
 }

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir::connectors::kafka::sink::{DeliveryGuarantee, KafkaSink};
+use weir::prelude::Trigger;
 use weir::runtime::CommitOutcome::Committed;
 
 use super::driver::{Query, rows};
 use super::kill::spawn;
-use super::shop::{Kind, Shop};
+use super::shop::{INPUT_PARTITIONS, Kind, Shop};
 use super::topics::{committed_values, create};
 use crate::kafka_broker::Broker;
+use crate::support::{Kafka, LONG};
 
 const BOTH: [DeliveryGuarantee; 2] = [
     DeliveryGuarantee::ExactlyOnce,
@@ -165,4 +167,59 @@ fn p118_ten_thousand_rows_are_there_although_the_process_ends_right_after_the_ep
         assert_eq!(committed_values(broker.bootstrap(), &topic).len(), 10_000);
         shop.assert_exactly_once(guarantee);
     }
+}
+
+/// A topic whose partitions survive the loss of a broker.
+fn replicated(kafka: &Kafka, name: &str, partitions: i32) -> String {
+    let name = Kafka::name(name);
+    let settings = [("min.insync.replicas", "1")];
+    futures::executor::block_on(kafka.create_replicated(&name, partitions, 3, &settings));
+    name
+}
+
+#[test]
+fn windows_from_topic_to_topic_are_exactly_once_while_leaders_and_coordinators_move() {
+    const ROWS: u64 = 100;
+    let broker = Broker::start_three();
+    let kafka = Kafka::known(broker.bootstrap());
+    let home = tempfile::tempdir().expect("a directory");
+    let topic = replicated(&kafka, "moving", 3);
+    let input = replicated(&kafka, "actions", INPUT_PARTITIONS);
+    let shop = Shop::new(Kind::Windows, home.path(), broker.bootstrap(), &topic)
+        .reading(&input)
+        .restarting();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let query = runtime.block_on(shop.start(Trigger::Default, Arc::default()));
+    let query = query.expect("starts");
+    let taken = || {
+        let all = query.process_all_available();
+        let taken = runtime.block_on(async { tokio::time::timeout(LONG * 2, all).await });
+        let problem = || format!("{:?} {:?}", query.status(), query.exception());
+        taken
+            .unwrap_or_else(|_| panic!("{}", problem()))
+            .expect("it goes on");
+    };
+    let mut files = 0..;
+    let mut drop_some = || {
+        let some = files.by_ref().take(3);
+        some.for_each(|number| shop.drop_file(number, ROWS));
+    };
+    // Each broker leads partitions of both topics, and one of them is the coordinator of the transactions, one that of the group.
+    for id in 1..=3 {
+        drop_some();
+        taken();
+        drop_some();
+        match id {
+            2 => broker.stop(id),
+            _ => broker.kill(id),
+        }
+        drop_some();
+        taken();
+        broker.restart(id);
+    }
+    drop_some();
+    taken();
+    runtime.block_on(query.stop());
+    shop.run(Arc::default()).expect("finishes what is left");
+    shop.assert_exactly_once("leaders and coordinators moved");
 }

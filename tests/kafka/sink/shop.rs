@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use weir::prelude::*;
-use weir::runtime::FailPoints;
+use weir::runtime::{FailPoints, RestartPolicy};
 
 use super::topics::{Isolation, Record, create, delete, read};
 use crate::support::{Kafka, value};
@@ -74,6 +74,7 @@ pub(crate) struct Shop {
     /// The topic the actions are in; none if they are in files.
     input: Option<String>,
     options: Vec<(String, String)>,
+    restart: RestartPolicy,
 }
 
 impl Shop {
@@ -86,7 +87,14 @@ impl Shop {
             topic: topic.to_owned(),
             input: None,
             options: Vec::new(),
+            restart: RestartPolicy::never(),
         }
+    }
+
+    /// The shop with a query that begins anew by itself after failures that may pass.
+    pub(crate) fn restarting(self) -> Self {
+        let restart = RestartPolicy::default();
+        Self { restart, ..self }
     }
 
     /// The shop with its actions in a topic.
@@ -162,7 +170,7 @@ impl Shop {
         let engine = QueryConfig {
             failpoints,
             parallelism: 2,
-            restart: weir::runtime::RestartPolicy::never(),
+            restart: self.restart,
             ..QueryConfig::default()
         };
         self.actions(&session)
