@@ -169,7 +169,7 @@ impl BatchReader for OrcReader {
     }
 }
 
-/// What [`crate::file::source::orc_columns`] answers.
+/// What [`crate::file::source::FileSourceConfig::orc_columns`] answers.
 ///
 /// # Errors
 /// As that.
