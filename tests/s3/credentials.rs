@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use weir::prelude::*;
 
 use crate::bucket::{ACCESS_KEY, Bucket, SECRET_KEY, endpoint, http, plain_session, server};
-use crate::stages::{all_of, end, soon, texts};
+use crate::stages::{all_of, end, soon};
+use crate::texts::texts;
 
 /// A server that lets in whom it knows.
 struct Strict {

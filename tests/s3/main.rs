@@ -16,3 +16,5 @@ mod stages;
 
 #[path = "../support/moments.rs"]
 mod moments;
+#[path = "../support/texts.rs"]
+mod texts;

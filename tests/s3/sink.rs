@@ -1,7 +1,8 @@
 //! Files written into a bucket, and read from it as a table and as a stream.
 
 use crate::bucket::{Bucket, endpoint, plain_session, session, settings};
-use crate::stages::{COLUMNS, Job, all_of, lines, texts};
+use crate::stages::{COLUMNS, Job, all_of, lines};
+use crate::texts::texts;
 
 #[tokio::test]
 async fn sink_into_a_bucket_goes_on_after_a_restart_and_tables_read_what_is_committed() {

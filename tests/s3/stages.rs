@@ -4,11 +4,10 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 use weir::prelude::*;
 
 use crate::bucket::Bucket;
+use crate::texts::texts;
 
 /// Columns of [`lines`].
 pub(crate) const COLUMNS: &str = "id BIGINT, k STRING, ts TIMESTAMP";
@@ -128,28 +127,6 @@ impl Job {
         let table = table.load(&self.output).await.unwrap();
         texts(&soon("a table", table.collect()).await.unwrap())
     }
-}
-
-/// Rows as values with `|` between them, sorted.
-pub(crate) fn texts(batches: &[RecordBatch]) -> Vec<String> {
-    let options = FormatOptions::default().with_null("null");
-    let mut rows = Vec::new();
-    for batch in batches {
-        let columns: Vec<_> = batch
-            .columns()
-            .iter()
-            .map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap())
-            .collect();
-        rows.extend((0..batch.num_rows()).map(|row| {
-            let values: Vec<String> = columns
-                .iter()
-                .map(|column| column.value(row).to_string())
-                .collect();
-            values.join("|")
-        }));
-    }
-    rows.sort();
-    rows
 }
 
 /// Rows that a query hands over.

@@ -8,13 +8,16 @@ mod spark;
 mod spark_reads;
 mod weir_reads;
 
+#[path = "../support/texts.rs"]
+mod texts;
+
 use std::path::{Path, PathBuf};
 
-use arrow::array::RecordBatch;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde_json::json;
 use tempfile::TempDir;
 use weir::prelude::*;
+
+use texts::texts;
 
 /// Values that names of directories find hard, the empty text and NULL.
 const KEYS: [Option<&str>; 12] = [
@@ -116,28 +119,6 @@ fn session() -> Session {
         .config("weir.progressBar", false)
         .build()
         .unwrap()
-}
-
-/// Rows as Spark's side gives them: values with "|" between them.
-fn texts(batches: &[RecordBatch]) -> Vec<String> {
-    let options = FormatOptions::default().with_null("null");
-    let mut rows = Vec::new();
-    for batch in batches {
-        let columns: Vec<_> = batch
-            .columns()
-            .iter()
-            .map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap())
-            .collect();
-        rows.extend((0..batch.num_rows()).map(|row| {
-            let values: Vec<String> = columns
-                .iter()
-                .map(|column| column.value(row).to_string())
-                .collect();
-            values.join("|")
-        }));
-    }
-    rows.sort();
-    rows
 }
 
 /// Names of the files of a manifest.

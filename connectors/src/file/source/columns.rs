@@ -1,4 +1,4 @@
-//! The columns of Parquet files by their footers, wherever the files are.
+//! The columns of tables without a schema, by what their Parquet or ORC files say of themselves.
 
 use std::ops::Range;
 use std::path::PathBuf;
